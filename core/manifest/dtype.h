@@ -1,0 +1,45 @@
+// Element types, under the names that safetensors files use.
+#ifndef SHARDWRIGHT_CORE_MANIFEST_DTYPE_H_
+#define SHARDWRIGHT_CORE_MANIFEST_DTYPE_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace shardwright {
+
+// Persisted by number in manifests: numbers are never changed or used again.
+enum class DType : uint8_t {
+  kInvalid = 0,
+  kBool = 1,
+  kUInt8 = 2,
+  kInt8 = 3,
+  kUInt16 = 4,
+  kInt16 = 5,
+  kUInt32 = 6,
+  kInt32 = 7,
+  kUInt64 = 8,
+  kInt64 = 9,
+  kFloat16 = 10,
+  kBFloat16 = 11,
+  kFloat32 = 12,
+  kFloat64 = 13,
+  kFloat8E4M3 = 14,
+  kFloat8E5M2 = 15,
+  kFloat8E8M0 = 16,
+  kComplex64 = 17,
+};
+
+// Bytes of one element; 0 for kInvalid.
+int64_t ItemSize(DType dtype);
+// "F32", "BF16", "BOOL", ... (safetensors' names).
+absl::string_view DTypeName(DType dtype);
+// kInvalidArgument naming the unknown type.
+absl::StatusOr<DType> ParseDType(absl::string_view name);
+// True for a number that some DType has (not kInvalid).
+bool IsKnownDType(int number);
+
+}  // namespace shardwright
+
+#endif  // SHARDWRIGHT_CORE_MANIFEST_DTYPE_H_

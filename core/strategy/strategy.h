@@ -1,0 +1,112 @@
+// Strategy: owns a module and all of its state: parameters, buffers, gradients, optimizer state. It is the only code that
+// steps, saves, loads or alters it, and the only caller of the module's hooks. Torch-free; the concrete ones are behind the
+// fence, in strategies/.
+#ifndef SHARDWRIGHT_CORE_STRATEGY_STRATEGY_H_
+#define SHARDWRIGHT_CORE_STRATEGY_STRATEGY_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "shardwright/core/base/memory_budget.h"
+#include "shardwright/core/base/table.h"
+#include "shardwright/core/checkpoint/checkpoint_io.h"
+#include "shardwright/core/comm/communicator.h"
+#include "shardwright/core/module/module.h"
+#include "shardwright/core/plan/placement.h"
+#include "shardwright/core/storage/storage.h"
+
+namespace shardwright {
+
+struct StrategyOptions {
+  // Behaviour.
+  uint64_t seed = 1;
+  double clip_gradient_norm = 0;  // 0: no clipping
+  SaveLayout save_layout = SaveLayout::kSharded;
+  LoadOrder load_order;
+  // Performance.
+  uint64_t gradient_bucket_bytes = 25 * 1024 * 1024;
+};
+
+// Borrowed by a strategy for its life.
+struct StrategyContext {
+  CommGroups* groups = nullptr;    // Not owned.
+  Storage* storage = nullptr;      // Not owned.
+  MemoryBudget* budget = nullptr;  // Not owned.
+  World world;
+};
+
+struct StepResult {
+  double loss = 0;            // mean over this rank's samples
+  double gradient_norm = 0;   // before clipping, of the whole model; 0 where it was not computed
+  double learning_rate = 0;   // of the first group
+};
+
+struct SaveRequest {
+  std::string path;  // of the checkpoint to make
+  TrainingProgress progress;
+  Value::Map extras;       // the trainer's and callbacks', rank 0's are kept
+  Value::Map rank_extras;  // the trainer's, of this rank
+};
+
+struct LoadRequest {
+  std::string path;
+  bool strict = true;
+  bool weights_only = false;  // parameters and buffers; the optimizer starts anew
+  LoadOptions io;
+};
+
+struct LoadResult {
+  std::shared_ptr<const Manifest> manifest;
+  LoadReport report;
+  std::vector<std::string> skipped;  // what lenient loading left as it was
+};
+
+// Single-threaded. Methods that are collective say so: every rank calls them in the same order.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  virtual absl::string_view name() const = 0;
+  // Collective. Takes the module, seeds, runs ConfigureShardedModel and ConfigureOptimizers, allocates optimizer state.
+  // Parameters are equal on all ranks afterwards (rank 0's).
+  virtual absl::Status Setup(std::unique_ptr<Module> module) = 0;
+  virtual Module& module() = 0;
+
+  // Collective. One optimizer step over `micro_batches` (gradient accumulation): forward, backward, reduction, clipping,
+  // update. Communication is skipped on all but the last micro-batch where the strategy can.
+  // kFailedPrecondition after a load that failed half-way; kInternal with the step's number if the loss is not finite.
+  virtual absl::StatusOr<StepResult> TrainStep(absl::Span<const Batch> micro_batches, int64_t step) = 0;
+  // Not collective: metrics over this rank's batch, without gradients.
+  virtual absl::StatusOr<std::map<std::string, double>> ValidationStep(const Batch& batch) = 0;
+
+  // Collective. One capture: runs OnSaveCheckpoint once on every rank, plans, writes, commits.
+  virtual absl::StatusOr<SaveReport> Save(const SaveRequest& request) = 0;
+  // Collective. OnLoadCheckpoint once per rank -> views compared across ranks -> strictness judged over all ranks ->
+  // planned -> loaded. Nothing of the module changes before that last stage.
+  virtual absl::StatusOr<LoadResult> Load(const LoadRequest& request) = 0;
+
+  // Bytes of this rank's state: parameters, buffers, optimizer state.
+  virtual uint64_t ResidentBytes() const = 0;
+  // How often state was captured for saving: one per saved step, whatever asked for it.
+  virtual int64_t captures() const = 0;
+  // This rank's random generators, to be put in SaveRequest::rank_extras and set after a load.
+  virtual Value::Map RandomState() const = 0;
+  virtual absl::Status SetRandomState(const Value::Map& state) = 0;
+  // Starts this rank's random stream anew from (seed, step, rank): after a load at another world size.
+  virtual void ReseedRandom(int64_t step) = 0;
+  // Threads that tensor arithmetic uses: results are bit-equal only at the same count.
+  virtual int32_t threads() const = 0;
+};
+
+using StrategyFactory = std::function<std::unique_ptr<Strategy>(const StrategyOptions& options, StrategyContext context)>;
+using StrategyTable = Table<StrategyFactory>;
+
+}  // namespace shardwright
+
+#endif  // SHARDWRIGHT_CORE_STRATEGY_STRATEGY_H_
