@@ -1,4 +1,4 @@
-# LibTorch found at %{root}
+# %{origin}
 package(default_visibility = ["//visibility:public"])
 
 cc_library(

@@ -1,68 +1,62 @@
-"""Finds LibTorch: $SHARDWRIGHT_TORCH, else the active python's torch, else the workspace's .venv."""
+"""Makes @torch of the LibTorch that find_torch.py finds: $SHARDWRIGHT_TORCH, the active python's torch, or the .venv's."""
 
-_LIBRARIES = ["libtorch.so", "libtorch_cpu.so", "libc10.so", "libgomp.so.1"]
-_CUDA_LIBRARIES = ["libtorch_cuda.so", "libc10_cuda.so"]
-
-# libtorch_cpu.so of the PyPI wheel needs these two even where there is no GPU.
-_CUDA_RUNTIME = ["libcudart.so.13", "libcupti.so.13"]
-_CUDA_RUNTIME_FOLDERS = [
-    "../nvidia/cu13/lib",
-    "../nvidia/cuda_runtime/lib",
-    "../nvidia/cuda_cupti/lib",
-    "/usr/local/cuda/lib64",
-    "/usr/local/cuda/extras/CUPTI/lib64",
+# Only these of the wheel's include folder: it also ships headers of protobuf and pybind11.
+_HEADERS = ["ATen", "c10", "torch", "caffe2"]
+_LIBRARIES = [
+    "libtorch.so",
+    "libtorch_cpu.so",
+    "libc10.so",
+    "libgomp.so.1",
+    "libtorch_cuda.so",
+    "libc10_cuda.so",
+    "libtorch_python.so",
 ]
 
-def _python_torch(ctx):
-    """The torch folder of the active python, found without importing torch, or None."""
+# The failure waits until something needs torch: torch-free targets build without one.
+_NOT_FOUND = """
+package(default_visibility = ["//visibility:public"])
+
+genrule(
+    name = "not_found",
+    outs = ["no_libtorch.h"],
+    cmd = "cat $(location reason.txt) >&2; false",
+    srcs = ["reason.txt"],
+    message = "Looking for LibTorch",
+)
+
+[cc_library(name = name, hdrs = [":not_found"]) for name in ["torch", "torch_cuda", "torch_python"]]
+"""
+
+def _find(ctx):
+    """(key -> value as find_torch.py prints them, reason if there is no fitting torch)"""
     python = ctx.which("python3")
     if not python:
-        return None
-    program = "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
-    result = ctx.execute([python, "-c", program])
-    root = result.stdout.strip()
-    return root if result.return_code == 0 and root else None
-
-def _venv_torch(ctx):
-    workspace = ctx.path(Label("@shardwright//:WORKSPACE")).dirname
-    result = ctx.execute(["sh", "-c", "ls -d %s/.venv/lib/python3*/site-packages/torch 2>/dev/null | head -n 1" % workspace])
-    return result.stdout.strip() or None
-
-def _link_first(ctx, root, name):
-    for folder in _CUDA_RUNTIME_FOLDERS:
-        path = ctx.path(folder + "/" + name if folder.startswith("/") else root + "/" + folder + "/" + name)
-        if path.exists:
-            ctx.symlink(path, "lib/" + name)
-            return True
-    return False
+        return {}, "no python3 on PATH to look for LibTorch with\n"
+    result = ctx.execute([python, ctx.path(Label("@shardwright//third_party/torch:find_torch.py"))])
+    lines = [line.split("=", 1) for line in result.stdout.splitlines() if "=" in line]
+    return {pair[0]: pair[1] for pair in lines}, result.stderr
 
 def _torch_repository_impl(ctx):
-    candidates = [ctx.os.environ.get("SHARDWRIGHT_TORCH"), _python_torch(ctx), _venv_torch(ctx)]
-    roots = [r for r in candidates if r and ctx.path(r + "/include/c10/core/Device.h").exists]
-    if not roots:
-        # The failure waits until something needs torch: the torch-free targets build without it.
-        ctx.file("BUILD", """
-genrule(
-    name = "torch",
-    outs = ["torch_was_not_found.h"],
-    cmd = "echo 'no LibTorch found: run tools/setup.sh, or set SHARDWRIGHT_TORCH to the torch folder of a python package' >&2; false",
-    visibility = ["//visibility:public"],
-)
-alias(name = "torch_python", actual = ":torch", visibility = ["//visibility:public"])
-alias(name = "torch_cuda", actual = ":torch", visibility = ["//visibility:public"])
-""")
+    found, reason = _find(ctx)
+    root = found.pop("root", None)
+    if not root:
+        advice = "no fitting LibTorch: run tools/setup.sh, or set SHARDWRIGHT_TORCH to the torch folder of a python package\n"
+        ctx.file("reason.txt", advice + reason)
+        ctx.file("BUILD", _NOT_FOUND)
         return
-    root = roots[0]
-    for folder in ["ATen", "c10", "torch", "caffe2"]:
+    version = found.pop("version")
+    for folder in _HEADERS:
         ctx.symlink(root + "/include/" + folder, "include/" + folder)
-    ctx.symlink(root + "/include/pybind11", "pybind/pybind11")
-    for library in _LIBRARIES + _CUDA_LIBRARIES + ["libtorch_python.so"]:
+    if ctx.path(root + "/include/pybind11").exists:
+        ctx.symlink(root + "/include/pybind11", "pybind/pybind11")
+    for library in _LIBRARIES:
         if ctx.path(root + "/lib/" + library).exists:
             ctx.symlink(root + "/lib/" + library, "lib/" + library)
-    runtime = [name for name in _CUDA_RUNTIME if _link_first(ctx, root, name)]
+    for library, path in found.items():
+        ctx.symlink(path, "lib/" + library)
     ctx.template("BUILD", Label("@shardwright//third_party/torch:torch.BUILD.tpl"), {
-        "%{runtime}": repr(["lib/" + name for name in runtime]),
-        "%{root}": root,
+        "%{runtime}": repr(["lib/" + library for library in found]),
+        "%{origin}": "LibTorch %s of %s" % (version, root),
     })
 
 torch_repository = repository_rule(
