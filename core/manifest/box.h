@@ -41,23 +41,26 @@ struct Box {
 
 // "[6, 4]"
 std::string ShapeToString(const Shape& shape);
-// Elements of a shape; nullopt if a dimension is negative or the product overflows int64.
+// Elements of a shape; nullopt if a dimension is negative or the product of the dimensions above zero overflows int64:
+// a zero does not excuse the others, so strides of a checked shape never overflow either.
 std::optional<int64_t> CheckedElements(const Shape& shape);
 
 // kInvalidArgument unless `box` is valid and inside `shape`.
 absl::Status ValidateBox(const Box& box, const Shape& shape);
 // The common part; nullopt where the boxes (of equal rank) do not overlap. An empty box overlaps nothing.
 std::optional<Box> Intersect(const Box& a, const Box& b);
+// True if every element of `inner` is one of `outer`: an empty box of the same rank is contained in any box.
 bool Contains(const Box& outer, const Box& inner);
 // `a` without `b`: at most 2 * rank disjoint boxes.
 std::vector<Box> Subtract(const Box& a, const Box& b);
 // kInvalidArgument unless the boxes cover `whole` exactly, without overlap (empty boxes are allowed and ignored);
-// the message names an overlapping pair or an uncovered box. Near-linear in the number of boxes for slabs of one dimension.
+// the message names an overlapping pair or an uncovered box. Near-linear in the number of boxes for slabs, grids and
+// nested cuts; thousands of boxes that no plane cuts apart are refused as too irregular rather than checked for hours.
 absl::Status CheckTiling(const Box& whole, const std::vector<Box>& boxes);
 
 // Visits the contiguous runs of `part` inside the dense row-major block `container` (part within container), in order:
 // fn(offset of the run in the container's elements, elements of the run, offset of the run in part's elements).
-// Adjacent dimensions that `part` covers wholly are merged, so rows of a matrix are one run.
+// Adjacent dimensions that `part` covers wholly are merged, so rows of a matrix are one run. Allocates nothing per run.
 void ForEachRun(const Box& container, const Box& part,
                 const std::function<void(int64_t container_offset, int64_t elements, int64_t part_offset)>& fn);
 // True if `part` is one contiguous run of `container` (or empty).

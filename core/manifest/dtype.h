@@ -29,6 +29,8 @@ enum class DType : uint8_t {
   kFloat8E5M2 = 15,
   kFloat8E8M0 = 16,
   kComplex64 = 17,
+  kFloat8E4M3FNUZ = 18,
+  kFloat8E5M2FNUZ = 19,
 };
 
 // Bytes of one element; 0 for kInvalid.

@@ -1,4 +1,5 @@
-// Load order: how the ranks of a node share the work of reading. A policy, advised by the writer, decided by the reader.
+// Load order: how the ranks of a node share the work of reading. A policy, advised by the writer, decided by the
+// reader.
 #ifndef SHARDWRIGHT_CORE_MANIFEST_LOAD_ORDER_H_
 #define SHARDWRIGHT_CORE_MANIFEST_LOAD_ORDER_H_
 

@@ -1,5 +1,5 @@
-// The manifest: an account of every tensor of a checkpoint and of the checksummed file bytes that hold it. It is written
-// last, so its presence says that the checkpoint is whole. docs/format.md specifies its persisted form.
+// The manifest: an account of every tensor of a checkpoint and of the checksummed file bytes that hold it. It is
+// written last, so its presence says that the checkpoint is whole. docs/format.md specifies its persisted form.
 #ifndef SHARDWRIGHT_CORE_MANIFEST_MANIFEST_H_
 #define SHARDWRIGHT_CORE_MANIFEST_MANIFEST_H_
 
@@ -35,8 +35,9 @@ struct ShardMeta {
   uint32_t file = 0;  // index into ManifestData::files
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;
-  std::vector<uint32_t> chunk_crc32c;  // one per started kChecksumChunkBytes of the shard; empty: no checksums (foreign)
-  ContentHash hash;                    // XXH3-128 of the shard's bytes; all zero where chunk_crc32c is empty
+  std::vector<uint32_t>
+      chunk_crc32c;  // one per started kChecksumChunkBytes of the shard; empty: no checksums (foreign)
+  ContentHash hash;  // XXH3-128 of the shard's bytes; all zero where chunk_crc32c is empty
   friend bool operator==(const ShardMeta&, const ShardMeta&) = default;
 };
 
@@ -82,17 +83,17 @@ struct ManifestData {
   Topology topology;
   LoadOrder load_order;
   std::vector<FileMeta> files;
-  std::vector<TensorEntry> tensors;      // sorted by name
-  Value::Map extras;                     // rank 0's
-  std::vector<Value::Map> rank_extras;   // index: saving rank (RNG state and the like); empty or world_size long
+  std::vector<TensorEntry> tensors;     // sorted by name
+  Value::Map extras;                    // rank 0's
+  std::vector<Value::Map> rank_extras;  // index: saving rank (RNG state and the like); empty or world_size long
   friend bool operator==(const ManifestData&, const ManifestData&) = default;
 };
 
 // Validated and immutable. Thread-safe (const only).
 class Manifest {
  public:
-  // kDataLoss naming tensor or file, expected and got, unless: names are unique and not empty; file paths stay inside the
-  // directory; every shard lies in its file and has the length of its box; shards tile their tensor without gap or
+  // kDataLoss naming tensor or file, expected and got, unless: names are unique and not empty; file paths stay inside
+  // the directory; every shard lies in its file and has the length of its box; shards tile their tensor without gap or
   // overlap and do not overlap each other in a file; aliases name a tensor with shards, equal shape and dtype; every
   // product fits int64; chunk counts match lengths.
   static absl::StatusOr<std::shared_ptr<const Manifest>> Create(ManifestData data);

@@ -38,17 +38,17 @@ class Value {
       std::variant<std::monostate, bool, int64_t, double, std::string, Bytes, List, Map, TensorReference, OpaqueObject>;
 
   Value() = default;
-  Value(bool v) : v_(v) {}                                   // NOLINT: implicit by purpose, as all below
-  Value(int v) : v_(int64_t{v}) {}                           // NOLINT
-  Value(int64_t v) : v_(v) {}                                // NOLINT
-  Value(double v) : v_(v) {}                                 // NOLINT
-  Value(const char* v) : v_(std::string(v)) {}               // NOLINT
-  Value(std::string v) : v_(std::move(v)) {}                 // NOLINT
-  Value(Bytes v) : v_(std::move(v)) {}                       // NOLINT
-  Value(List v) : v_(std::move(v)) {}                        // NOLINT
-  Value(Map v) : v_(std::move(v)) {}                         // NOLINT
-  Value(TensorReference v) : v_(std::move(v)) {}             // NOLINT
-  Value(OpaqueObject v) : v_(std::move(v)) {}                // NOLINT
+  Value(bool v) : v_(v) {}                        // NOLINT: implicit by purpose, as all below
+  Value(int v) : v_(int64_t{v}) {}                // NOLINT
+  Value(int64_t v) : v_(v) {}                     // NOLINT
+  Value(double v) : v_(v) {}                      // NOLINT
+  Value(const char* v) : v_(std::string(v)) {}    // NOLINT
+  Value(std::string v) : v_(std::move(v)) {}      // NOLINT
+  Value(Bytes v) : v_(std::move(v)) {}            // NOLINT
+  Value(List v) : v_(std::move(v)) {}             // NOLINT
+  Value(Map v) : v_(std::move(v)) {}              // NOLINT
+  Value(TensorReference v) : v_(std::move(v)) {}  // NOLINT
+  Value(OpaqueObject v) : v_(std::move(v)) {}     // NOLINT
 
   bool is_null() const { return std::holds_alternative<std::monostate>(v_); }
   // Null if the value has another type.
