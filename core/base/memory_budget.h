@@ -4,13 +4,14 @@
 //   SW_ASSIGN_OR_RETURN(MemoryBudget::Reservation window, budget.Reserve(64 << 20, "read window"));
 //   ...                                                      // returned when `window` is destroyed
 //
-// "Transient" is what is held beyond the resident model state. The recorded peak is exact: it counts what was handed out.
+// "Transient" is what is held beyond the resident model state. The recorded peak is exact: it counts what was handed
+// out.
 #ifndef SHARDWRIGHT_CORE_BASE_MEMORY_BUDGET_H_
 #define SHARDWRIGHT_CORE_BASE_MEMORY_BUDGET_H_
 
 #include <cstdint>
 #include <limits>
-#include <string>
+#include <set>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -54,7 +55,7 @@ class MemoryBudget {
   // kDeadlineExceeded if the bytes were not free in time.
   absl::StatusOr<Reservation> Reserve(uint64_t bytes, absl::string_view what,
                                       absl::Duration timeout = absl::InfiniteDuration());
-  // Does not wait: kResourceExhausted if the bytes are not free now.
+  // Does not wait: kResourceExhausted if the bytes are not free now, or if others wait for them.
   absl::StatusOr<Reservation> TryReserve(uint64_t bytes, absl::string_view what);
 
   uint64_t limit_bytes() const { return limit_bytes_; }
@@ -64,7 +65,7 @@ class MemoryBudget {
   void ResetPeak();
 
  private:
-  bool Fits(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Fits(uint64_t bytes) const ABSL_SHARED_LOCKS_REQUIRED(mu_) { return bytes <= limit_bytes_ - used_bytes_; }
   Reservation Take(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Return(uint64_t bytes);
 
@@ -73,7 +74,7 @@ class MemoryBudget {
   uint64_t used_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t peak_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t next_ticket_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t serving_ticket_ ABSL_GUARDED_BY(mu_) = 0;
+  std::set<uint64_t> waiting_ ABSL_GUARDED_BY(mu_);  // Tickets; the least is served next.
 };
 
 }  // namespace shardwright

@@ -9,7 +9,8 @@
 
 namespace shardwright {
 
-// The name of least edit distance (Levenshtein), or "" if none is near: more than a third of the letters differ.
+// The name of least edit distance (Levenshtein, ignoring case), the first of equals, or "" if none is near: more than a
+// third of the letters differ.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& names);
 
 }  // namespace shardwright

@@ -24,8 +24,7 @@ namespace shardwright {
 inline absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok() || context.empty()) return status;
   absl::Status annotated(status.code(), absl::StrCat(context, ": ", status.message()));
-  status.ForEachPayload(
-      [&](absl::string_view url, const absl::Cord& payload) { annotated.SetPayload(url, payload); });
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { annotated.SetPayload(url, payload); });
   return annotated;
 }
 
@@ -52,7 +51,9 @@ class StatusBuilder {
 };
 
 namespace internal {
-inline absl::Status ToStatus(absl::Status status) { return status; }
+inline absl::Status ToStatus(absl::Status status) {
+  return status;
+}
 template <typename T>
 absl::Status ToStatus(const absl::StatusOr<T>& value) {
   return value.status();
@@ -64,27 +65,26 @@ absl::Status ToStatus(const absl::StatusOr<T>& value) {
 #define SW_INTERNAL_CONCAT(a, b) SW_INTERNAL_CONCAT_(a, b)
 
 // Returns from the enclosing function when `expr` (Status or StatusOr) failed; `<<` adds context.
-#define SW_RETURN_IF_ERROR(expr)                                                              \
-  if (absl::Status sw_status_ = ::shardwright::internal::ToStatus(expr);                      \
-      ABSL_PREDICT_TRUE(sw_status_.ok())) {                                                   \
-  } else /* NOLINT */                                                                         \
+#define SW_RETURN_IF_ERROR(expr)                                                                               \
+  if (absl::Status sw_status_ = ::shardwright::internal::ToStatus(expr); ABSL_PREDICT_TRUE(sw_status_.ok())) { \
+  } else /* NOLINT */                                                                                          \
     return ::shardwright::StatusBuilder(std::move(sw_status_))
 
 // SW_ASSIGN_OR_RETURN(lhs, expr) or SW_ASSIGN_OR_RETURN(lhs, expr, _ << "context").
-#define SW_ASSIGN_OR_RETURN(...)                                                              \
-  SW_INTERNAL_PICK_ASSIGN(__VA_ARGS__, SW_INTERNAL_ASSIGN_3, SW_INTERNAL_ASSIGN_2, unused)    \
+#define SW_ASSIGN_OR_RETURN(...)                                                           \
+  SW_INTERNAL_PICK_ASSIGN(__VA_ARGS__, SW_INTERNAL_ASSIGN_3, SW_INTERNAL_ASSIGN_2, unused) \
   (SW_INTERNAL_CONCAT(sw_statusor_, __LINE__), __VA_ARGS__)
 #define SW_INTERNAL_PICK_ASSIGN(a, b, c, picked, ...) picked
-#define SW_INTERNAL_ASSIGN_2(statusor, lhs, expr)                                             \
-  auto statusor = (expr);                                                                     \
-  if (ABSL_PREDICT_FALSE(!statusor.ok())) return std::move(statusor).status();                \
+#define SW_INTERNAL_ASSIGN_2(statusor, lhs, expr)                              \
+  auto statusor = (expr);                                                      \
+  if (ABSL_PREDICT_FALSE(!statusor.ok())) return std::move(statusor).status(); \
   lhs = std::move(statusor).value()
-#define SW_INTERNAL_ASSIGN_3(statusor, lhs, expr, context)                                    \
-  auto statusor = (expr);                                                                     \
-  if (ABSL_PREDICT_FALSE(!statusor.ok())) {                                                   \
-    ::shardwright::StatusBuilder _(std::move(statusor).status());                             \
-    return context;                                                                           \
-  }                                                                                           \
+#define SW_INTERNAL_ASSIGN_3(statusor, lhs, expr, context)        \
+  auto statusor = (expr);                                         \
+  if (ABSL_PREDICT_FALSE(!statusor.ok())) {                       \
+    ::shardwright::StatusBuilder _(std::move(statusor).status()); \
+    return context;                                               \
+  }                                                               \
   lhs = std::move(statusor).value()
 
 #endif  // SHARDWRIGHT_CORE_BASE_STATUS_MACROS_H_

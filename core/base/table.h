@@ -31,9 +31,9 @@ class Table {
     }
     std::vector<std::string> names = Names();
     std::string nearest = NearestName(name, names);
-    return absl::InvalidArgumentError(absl::StrCat("unknown ", what_, " \"", name, "\"",
-                                                   nearest.empty() ? "" : absl::StrCat(", did you mean \"", nearest, "\"?"),
-                                                   " (known: ", absl::StrJoin(names, ", "), ")"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown ", what_, " \"", name, "\"", nearest.empty() ? "" : absl::StrCat(", did you mean \"", nearest, "\"?"),
+        " (known: ", absl::StrJoin(names, ", "), ")"));
   }
 
   // A row of the same name replaces the old one.
