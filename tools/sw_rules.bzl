@@ -3,7 +3,7 @@
 Every header is included as "shardwright/<package>/<header>", from inside the project and from outside workspaces alike.
 """
 
-_COPTS = ["-std=c++20", "-Wall", "-Wextra", "-Wno-unused-parameter"]
+_COPTS = ["-std=c++20", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers"]
 
 # Torch's headers warn too much to be held to our own level.
 _FENCE_COPTS = ["-std=c++20", "-Wall", "-Wno-sign-compare", "-Wno-unused-variable", "-DUSE_C10D_GLOO"]

@@ -1,0 +1,8 @@
+#include "shardwright/cli/common_flags.h"
+
+#include <gflags/gflags.h>
+
+DEFINE_bool(json, false, "print one JSON document (its \"schema\" field names its version)");
+DEFINE_bool(quiet, false, "print results and errors only");
+DEFINE_string(check, "full", "how much of what is read is checked: full (every checksum), quick (structure), off");
+DEFINE_uint64(seed, 1, "seed of every random choice");
