@@ -13,8 +13,8 @@
 namespace shardwright {
 
 struct C10dOptions {
-  absl::Duration timeout = absl::Minutes(10);      // of every collective, and of the rendezvous
-  absl::Duration grace = absl::Seconds(5);         // how long survivors wait for each other's word before naming the missing
+  absl::Duration timeout = absl::Minutes(10);  // of every collective, and of the rendezvous
+  absl::Duration grace = absl::Seconds(5);  // how long survivors wait for each other's word before naming the missing
 };
 
 // Meets all ranks at the store of `environment` and makes the three groups. A world of one needs no store.

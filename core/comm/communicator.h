@@ -1,8 +1,8 @@
 // Communicator: one rank's view of a group of ranks. Few collectives, each with a deadline and a Status.
 //
-// Rules: the collectives of one communicator are called from one thread, in the same order on every rank. After any error
-// the communicator is broken: every later call fails at once with the first error. A message names the rank that failed
-// (it posted why) or that is missing (it did not answer in the grace period), as well as anyone can know.
+// Rules: the collectives of one communicator are called from one thread, in the same order on every rank. After any
+// error the communicator is broken: every later call fails at once with the first error. A message names the rank that
+// failed (it posted why) or that is missing (it did not answer in the grace period), as well as anyone can know.
 #ifndef SHARDWRIGHT_CORE_COMM_COMMUNICATOR_H_
 #define SHARDWRIGHT_CORE_COMM_COMMUNICATOR_H_
 
@@ -53,7 +53,8 @@ class Communicator {
   virtual absl::Status AllReduce(void* data, int64_t count, DType dtype, ReduceOp op) = 0;
   // As AllReduce, returning at once; `data` is off limits until Wait.
   virtual absl::StatusOr<std::unique_ptr<Work>> AllReduceAsync(void* data, int64_t count, DType dtype, ReduceOp op) = 0;
-  // `in` holds the pieces of all ranks one after the other, piece r of counts[r] elements; `out` gets this rank's, reduced.
+  // `in` holds the pieces of all ranks one after the other, piece r of counts[r] elements; `out` gets this rank's,
+  // reduced.
   virtual absl::Status ReduceScatter(const void* in, void* out, absl::Span<const int64_t> counts, DType dtype,
                                      ReduceOp op) = 0;
   // The reverse: `out` holds all pieces, counts[r] elements from rank r. `in` may be its own place in `out`.

@@ -11,7 +11,8 @@
 
 namespace shardwright {
 
-// k lock files in shared memory, held by flock: the kernel frees a holder's lock when it dies, so a turn cannot be lost.
+// k lock files in shared memory, held by flock: the kernel frees a holder's lock when it dies, so a turn cannot be
+// lost.
 class NodeGate {
  public:
   // Frees its turn when destroyed.

@@ -23,8 +23,8 @@ struct RankEnvironment {
 };
 
 // RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun and the built-in launcher); where
-// those are absent SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NTASKS_PER_NODE; else one process. kInvalidArgument naming
-// the variable, what it holds and what is expected, for half-set or impossible environments (rank 4 of 4).
+// those are absent SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NTASKS_PER_NODE; else one process. kInvalidArgument
+// naming the variable, what it holds and what is expected, for half-set or impossible environments (rank 4 of 4).
 // `getenv` is injected for tests.
 absl::StatusOr<RankEnvironment> ReadRankEnvironment(
     const std::function<std::optional<std::string>(const char* name)>& getenv);
