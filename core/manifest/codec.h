@@ -14,11 +14,12 @@
 
 namespace shardwright {
 
-// Deterministic: equal data give equal bytes. kInvalidArgument if a message would exceed 2 GiB - 1.
+// Deterministic: equal data give equal bytes. kInvalidArgument if a message would exceed 2 GiB - 1, and for a format
+// version that is not kFormatVersion: of a newer manifest, what this code does not know would be lost.
 absl::StatusOr<std::string> EncodeManifest(const Manifest& manifest);
 
 // kDataLoss for damaged bytes; kUnimplemented naming both versions if min_reader_version is newer than this reader.
-// Allocates no more than a small multiple of the bytes given.
+// Fields unknown to this reader are ignored. Allocates in proportion to the bytes given, never on a number's word.
 absl::StatusOr<std::shared_ptr<const Manifest>> DecodeManifest(absl::Span<const char> bytes);
 
 }  // namespace shardwright

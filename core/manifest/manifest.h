@@ -20,6 +20,8 @@ namespace shardwright {
 
 inline constexpr uint32_t kFormatVersion = 1;
 inline constexpr absl::string_view kManifestFileName = "manifest.pb";
+inline constexpr int kMaxValueDepth = 64;     // of extras; a value of an extras map is at depth 1
+inline constexpr size_t kMaxDimensions = 64;  // of a tensor
 
 // Persisted by number.
 enum class SaveLayout : uint8_t {
@@ -35,9 +37,10 @@ struct ShardMeta {
   uint32_t file = 0;  // index into ManifestData::files
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;
-  std::vector<uint32_t>
-      chunk_crc32c;  // one per started kChecksumChunkBytes of the shard; empty: no checksums (foreign)
-  ContentHash hash;  // XXH3-128 of the shard's bytes; all zero where chunk_crc32c is empty
+  // One per started kChecksumChunkBytes of the shard; empty: no checksums (foreign).
+  std::vector<uint32_t> chunk_crc32c;
+  // XXH3-128 of the shard's bytes; all zero where a shard that is not empty has no chunk_crc32c.
+  ContentHash hash;
   friend bool operator==(const ShardMeta&, const ShardMeta&) = default;
 };
 
@@ -92,10 +95,12 @@ struct ManifestData {
 // Validated and immutable. Thread-safe (const only).
 class Manifest {
  public:
-  // kDataLoss naming tensor or file, expected and got, unless: names are unique and not empty; file paths stay inside
-  // the directory; every shard lies in its file and has the length of its box; shards tile their tensor without gap or
-  // overlap and do not overlap each other in a file; aliases name a tensor with shards, equal shape and dtype; every
-  // product fits int64; chunk counts match lengths.
+  // Sorts the tensors by name. kDataLoss naming tensor or file, expected and got, unless: names are unique and not
+  // empty; file paths are unique and stay inside the directory; every shard lies in its file, behind the header, and
+  // has the length of its box; shards tile their tensor without gap or overlap and do not overlap each other in a file;
+  // aliases have no shards and name a tensor of equal shape and dtype that is no alias; every product fits int64; chunk
+  // counts match lengths; counts are not negative; extras nest at most kMaxValueDepth deep; enumerations have known
+  // numbers.
   static absl::StatusOr<std::shared_ptr<const Manifest>> Create(ManifestData data);
 
   const ManifestData& data() const { return data_; }
