@@ -3,7 +3,8 @@
 //
 //   sharded, 2 ranks:  model-00000-of-00002.safetensors      optimizer-00000-of-00002.safetensors     written by rank 0
 //                      model-00001-of-00002.safetensors      optimizer-00001-of-00002.safetensors     written by rank 1
-//   single_file:       model.safetensors                     optimizer.safetensors                    written in place by all
+//   single_file:       model.safetensors                     optimizer.safetensors                    written in place
+//   by all
 #ifndef SHARDWRIGHT_CORE_PLAN_SAVE_PLAN_H_
 #define SHARDWRIGHT_CORE_PLAN_SAVE_PLAN_H_
 
@@ -14,14 +15,9 @@
 #include "absl/status/statusor.h"
 #include "shardwright/core/manifest/manifest.h"
 #include "shardwright/core/plan/placement.h"
+#include "shardwright/core/plan/save_tensor.h"
 
 namespace shardwright {
-
-struct SaveTensor {
-  TensorMeta meta;
-  std::string alias_of;  // not empty: nothing is written for it
-  friend bool operator==(const SaveTensor&, const SaveTensor&) = default;
-};
 
 struct SavePlanOptions {
   SaveLayout layout = SaveLayout::kSharded;
@@ -29,18 +25,19 @@ struct SavePlanOptions {
   uint64_t window_bytes = 4 * 1024 * 1024;  // staging of one rank for tensors that do not lie contiguous in memory
 };
 
-// An entry of a data file: a box stored dense, as one safetensors tensor. Its key is the tensor's name if the box is the
-// whole tensor, else "name@o0,o1".
+// An entry of a data file: a box stored dense, as one safetensors tensor. Its key is the tensor's name if the box is
+// the whole tensor, else "name@o0,o1".
 struct FileEntry {
   uint32_t tensor = 0;  // index into SavePlan::tensors
   Box box;
-  uint64_t data_offset_bytes = 0;  // from the start of the file's data section (the header's length is added by the writer)
+  uint64_t data_offset_bytes =
+      0;  // from the start of the file's data section (the header's length is added by the writer)
   uint64_t length_bytes = 0;
   friend bool operator==(const FileEntry&, const FileEntry&) = default;
 };
 
 struct PlannedFile {
-  std::string path;  // relative to the checkpoint's directory
+  std::string path;     // relative to the checkpoint's directory
   int32_t creator = 0;  // the rank that creates it and writes its header
   uint64_t data_bytes = 0;
   std::vector<FileEntry> entries;  // in order of offset, without gaps
@@ -64,7 +61,7 @@ struct SavePlan {
   SaveLayout layout = SaveLayout::kSharded;
   std::vector<SaveTensor> tensors;  // sorted by name
   std::vector<PlannedFile> files;
-  std::vector<WriteItem> items;  // by rank, then file, then offset
+  std::vector<WriteItem> items;      // by rank, then file, then offset
   uint64_t peak_bytes_per_rank = 0;  // transient memory
 
   std::vector<WriteItem> ItemsOf(int32_t rank) const;

@@ -10,8 +10,9 @@
 
 namespace shardwright {
 
-// A dense row-major block `box` of the tensor `meta`. Borrows its memory from whoever made it (usually torch), which must
-// not move or free it while the LocalTensor is in use. Ranks that own nothing of a tensor list it with an empty box.
+// A dense row-major block `box` of the tensor `meta`. Borrows its memory from whoever made it (usually torch), which
+// must not move or free it while the LocalTensor is in use. Ranks that own nothing of a tensor list it with an empty
+// box.
 struct LocalTensor {
   TensorMeta meta;
   Box box;

@@ -18,8 +18,8 @@ namespace shardwright {
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
-  // Fills `out` with `box` of the tensor, dense and row-major. kNotFound for an unknown tensor; kInvalidArgument if this
-  // source does not hold all of `box` or `out` has another length.
+  // Fills `out` with `box` of the tensor, dense and row-major. kNotFound for an unknown tensor; kInvalidArgument if
+  // this source does not hold all of `box` or `out` has another length.
   virtual absl::Status Read(absl::string_view name, const Box& box, absl::Span<char> out) const = 0;
   // The bytes themselves where they lie contiguous in memory, else an empty span: spares a copy.
   virtual absl::Span<const char> Direct(absl::string_view name, const Box& box) const { return {}; }
