@@ -1,5 +1,5 @@
-// Storage: the file operations that checkpoints are made of, behind one interface, so that every one of them can be made
-// to fail in tests and counted in plans.
+// Storage: the file operations that checkpoints are made of, behind one interface, so that every one of them can be
+// made to fail in tests and counted in plans.
 //
 // Paths are opaque bytes; "a/b" means b in folder a. Relative paths are the process's.
 #ifndef SHARDWRIGHT_CORE_STORAGE_STORAGE_H_
@@ -35,9 +35,11 @@ class WriteFile {
   virtual ~WriteFile() = default;
   virtual absl::Status WriteAt(uint64_t offset_bytes, absl::Span<const char> bytes) = 0;
   // Reserves space and sets the size to at least `size_bytes`, so that a full disk shows before any byte is written.
-  // kResourceExhausted if there is none.
+  // Never shrinks. kResourceExhausted if there is no space. Several ranks on one file ask for the same size.
   virtual absl::Status Allocate(uint64_t size_bytes) = 0;
+  // Sticks on its first error: bytes that could not be made durable once are not reported durable later.
   virtual absl::Status Sync() = 0;
+  // kFailedPrecondition for every call after Close, another Close included.
   virtual absl::Status Close() = 0;
 };
 
@@ -64,7 +66,7 @@ struct DirectoryEntry {
 
 // What the backend can do; callers ask before they plan.
 struct StorageCapabilities {
-  bool write_at = true;       // several writers, one file
+  bool write_at = true;  // several writers, one file
   bool hard_links = true;
   bool symlinks = true;
   bool atomic_rename = true;
@@ -80,9 +82,10 @@ struct StorageCounters {
   std::atomic<uint64_t> syncs{0};
 };
 
-// One tree of files. Thread-safe. Codes: kNotFound, kAlreadyExists, kPermissionDenied, kResourceExhausted (no space, quota,
-// file-size limit), kUnavailable (device error), kFailedPrecondition (directory not empty, wrong type),
-// kInvalidArgument (a name that is too long). Every message names operation, path and the system's reason.
+// One tree of files. Thread-safe; outlives the files and locks that it hands out. Codes: kNotFound, kAlreadyExists,
+// kPermissionDenied, kResourceExhausted (no space, quota, file-size limit), kUnavailable (device error),
+// kFailedPrecondition (directory not empty, wrong type), kInvalidArgument (a name that is too long). Every message
+// names operation, path and the system's reason.
 class Storage {
  public:
   virtual ~Storage() = default;
@@ -107,9 +110,10 @@ class Storage {
   // Removes an empty directory.
   virtual absl::Status RemoveDirectory(absl::string_view path) = 0;
 
-  // Atomic within one file system; replaces a file or symlink. kFailedPrecondition onto a non-empty directory.
+  // Atomic within one file system; replaces a file, a symlink, or (with a directory) an empty directory.
+  // kFailedPrecondition onto a non-empty directory. Between two names of one file it does nothing, as POSIX has it.
   virtual absl::Status Rename(absl::string_view from, absl::string_view to) = 0;
-  // A second name for a regular file.
+  // A second name for a regular file. kFailedPrecondition for anything else, a symlink included.
   virtual absl::Status Link(absl::string_view existing, absl::string_view name) = 0;
   // `target` is stored as given.
   virtual absl::Status Symlink(absl::string_view target, absl::string_view name) = 0;
@@ -135,13 +139,17 @@ class Storage {
 std::string JoinPath(absl::string_view folder, absl::string_view name);
 std::string ParentPath(absl::string_view path);  // "." where there is no folder
 std::string BaseName(absl::string_view path);
-// kInvalidArgument-free: true if following symlinks the path exists.
+// True if the path exists, symlinks followed. False where it cannot be looked at.
 bool Exists(Storage& storage, absl::string_view path);
+// kResourceExhausted if the file has more than `max_bytes`: a reader that holds a whole file says how much it can hold.
 absl::StatusOr<std::string> ReadWholeFile(Storage& storage, absl::string_view path, uint64_t max_bytes);
 // Creates, writes, syncs, closes. Removes the file again if any of that fails.
 absl::Status WriteWholeFile(Storage& storage, absl::string_view path, absl::Span<const char> bytes);
 // Removes a tree, links before what they point to; does not follow symlinks. Absent is OK.
 absl::Status RemoveTree(Storage& storage, absl::string_view path);
+
+// Storage::CreateDirectories by CreateDirectory and Info, for backends that have nothing better.
+absl::Status CreateDirectoriesOneByOne(Storage& storage, absl::string_view path);
 
 }  // namespace shardwright
 
