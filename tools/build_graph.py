@@ -48,6 +48,8 @@ def absolute_label(label, package):
         return f"//{package}{label}"
     if not label.startswith(("//", "@")):
         return f"//{package}:{label}"
+    if "//" not in label:
+        return f"{label}//:{label[1:]}"
     if ":" not in label:
         return f"{label}:{label.rsplit('/', 1)[-1]}"
     return label
