@@ -1,4 +1,6 @@
 // UndefinedBehaviorSanitizer must end this program.
 #include <limits>
 
-int main(int argc, char** argv) { return std::numeric_limits<int>::max() + argc == 0; }
+int main(int argc, char** argv) {
+  return std::numeric_limits<int>::max() + argc == 0;
+}
