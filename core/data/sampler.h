@@ -1,5 +1,5 @@
-// Sampler: the deterministic order of samples. Position is counted in samples seen by the whole run, so it means the same at
-// every world size: sample p of the run is permutation(epoch = p / n)[p % n].
+// Sampler: the deterministic order of samples. Position is counted in samples seen by the whole run, so it means the
+// same at every world size: sample p of the run is permutation(epoch = p / n)[p % n].
 #ifndef SHARDWRIGHT_CORE_DATA_SAMPLER_H_
 #define SHARDWRIGHT_CORE_DATA_SAMPLER_H_
 

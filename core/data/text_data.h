@@ -12,13 +12,14 @@
 
 namespace shardwright {
 
-// Text cut into samples of `sample_tokens` bytes that start every sample_tokens - 1 bytes (a sample's last byte is the next one's
-// first, so that every byte but the first is predicted once an epoch). Immutable; thread-safe.
+// Text cut into samples of `sample_tokens` bytes that start every sample_tokens - 1 bytes (a sample's last byte is the
+// next one's first, so that every byte but the first is predicted once an epoch). Immutable; thread-safe.
 class TextData {
  public:
-  // A file, or a directory whose regular files (sorted by path, recursive, hidden and binary ones left out: names ending in
-  // .dat and files with NUL bytes) are joined. kNotFound for a wrong path, kInvalidArgument naming path, bytes and need if
-  // there is less than one sample.
+  // A file, or a directory whose regular files (sorted by path, recursive) are joined; hidden files, symlinks, and
+  // binary ones (names ending in .dat, files with NUL bytes) are left out. kNotFound for a wrong path; kInvalidArgument
+  // naming path, bytes and need if there is less than one sample, or for a single file that is binary;
+  // kResourceExhausted beyond 8 GiB.
   static absl::StatusOr<std::unique_ptr<TextData>> Open(absl::string_view path, int64_t sample_tokens);
 
   int64_t samples() const;
