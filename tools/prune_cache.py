@@ -1,13 +1,22 @@
 #!/usr/bin/env python3
-"""Keeps Bazel's disk cache, which Bazel itself never empties, under a size: what was used longest ago goes first.
+"""Takes away what Bazel itself never does.
 
-  tools/prune_cache.py [--limit_gib=N] [FOLDER]      by default 8 GiB of ~/.cache/shardwright-bazel
+  tools/prune_cache.py [--limit_gib=N]
+
+The disk cache (~/.cache/shardwright-bazel) is kept under 8 GiB or N: what was used longest ago goes first. Outputs of clones
+of this project that are gone (~/.cache/bazel/_bazel_USER/...) are deleted.
 """
 
 import argparse
+import getpass
 import os
 import pathlib
+import shutil
+import stat
 import sys
+
+DISK_CACHE = "~/.cache/shardwright-bazel"
+WORKSPACE_NAME = "shardwright"
 
 
 def entries(folder):
@@ -36,14 +45,46 @@ def prune(folder, limit_bytes):
     return before, after
 
 
+def orphaned(output_base):
+    """An output base of ours whose clone no longer exists, and that no server uses."""
+    try:
+        workspace = (output_base / "DO_NOT_BUILD_HERE").read_text(encoding="utf-8").strip()
+    except OSError:
+        return False
+    if not workspace or os.path.exists(workspace) or not (output_base / "execroot" / WORKSPACE_NAME).is_dir():
+        return False
+    try:
+        server = (output_base / "server/server.pid.txt").read_text(encoding="utf-8").strip()
+    except OSError:
+        return True
+    return not os.path.exists(f"/proc/{server}")
+
+
+def remove_tree(folder):
+    """Bazel makes its output folders read-only."""
+    for parent, _, _ in os.walk(folder):
+        os.chmod(parent, os.stat(parent).st_mode | stat.S_IRWXU)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def prune_orphans(user_root):
+    """Returns the output bases that were deleted."""
+    found = [base for base in sorted(user_root.iterdir()) if orphaned(base)] if user_root.is_dir() else []
+    for base in found:
+        remove_tree(base)
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", default=os.path.expanduser("~/.cache/shardwright-bazel"))
     parser.add_argument("--limit_gib", type=float, default=8.0)
     arguments = parser.parse_args()
-    before, after = prune(pathlib.Path(arguments.folder), int(arguments.limit_gib * 2**30))
+    disk_cache = pathlib.Path(os.path.expanduser(DISK_CACHE))
+    before, after = prune(disk_cache, int(arguments.limit_gib * 2**30))
     if after < before:
-        print(f"disk cache pruned from {before / 2**30:.1f} to {after / 2**30:.1f} GiB: {arguments.folder}")
+        print(f"disk cache pruned from {before / 2**30:.1f} to {after / 2**30:.1f} GiB: {disk_cache}")
+    for base in prune_orphans(pathlib.Path(os.path.expanduser(f"~/.cache/bazel/_bazel_{getpass.getuser()}"))):
+        print(f"deleted the outputs of a clone that is gone: {base}")
 
 
 if __name__ == "__main__":

@@ -109,6 +109,7 @@ run_tsan() {
 run_outside() {
   stage "outside workspaces that depend on @shardwright"
   check "outside workspace: reader" tests/outside/run.sh reader
+  check "outside workspace: visibility" tests/outside/run.sh visibility
   check "outside workspace: trainer" tests/outside/run.sh trainer
 }
 

@@ -2,6 +2,7 @@
 # Builds and runs workspaces that depend on @shardwright as an outside project would.
 #
 #   tests/outside/run.sh reader      reads a checkpoint; must build where no LibTorch is found
+#   tests/outside/run.sh visibility  levels inside the project are refused
 #   tests/outside/run.sh trainer     trains its own model with its own callback, with two processes
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -32,6 +33,16 @@ run_reader() {
   fi
 }
 
+run_visibility() {
+  local output
+  cd "$here/reader"
+  if output=$(bazel build --symlink_prefix=/ --nobuild //:reaches_inside 2>&1); then
+    echo "an outside workspace may depend on @shardwright//core/base" >&2
+    return 1
+  fi
+  grep "target '@shardwright//core/base:status_macros' is not visible" <<<"$output" || { printf '%s\n' "$output" >&2 && return 1; }
+}
+
 run_trainer() {
   local program run=$work/run
   program=$(build trainer)
@@ -46,6 +57,6 @@ run_trainer() {
 }
 
 case "${1:-}" in
-  reader | trainer) "run_$1" ;;
-  *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  reader | visibility | trainer) "run_$1" ;;
+  *) sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
