@@ -15,14 +15,16 @@
 
 namespace shardwright {
 
-// Reads and validates manifest.pb of a checkpoint directory. kNotFound if there is no such directory; kFailedPrecondition if
-// it is an unfinished save (a directory without manifest); kDataLoss, kUnimplemented as DecodeManifest.
+// Reads and validates manifest.pb of a checkpoint directory. kNotFound if there is no such directory;
+// kFailedPrecondition if it is an unfinished save (a directory without manifest); kDataLoss, kUnimplemented as
+// DecodeManifest.
 absl::StatusOr<std::shared_ptr<const Manifest>> OpenManifest(Storage& storage, absl::string_view directory);
 
 // The safetensors header of a planned data file: entries, "format": "pt", and the boxes as JSON.
 absl::StatusOr<std::string> NativeFileHeader(const SavePlan& plan, const PlannedFile& file);
 
-// Directory names. Real checkpoints: step-%08d, or step-%08d-vN when a step is saved again; temporaries: .tmp-<name>-<nonce>.
+// Directory names. Real checkpoints: step-%08d, or step-%08d-vN when a step is saved again; temporaries:
+// .tmp-<name>-<nonce>.
 std::string StepDirectoryName(int64_t step, int32_t version = 0);
 struct StepDirectory {
   int64_t step = 0;

@@ -1,6 +1,6 @@
 // The header of a safetensors file: u64 little-endian length, JSON, then the data section. Checked as strictly as the
-// reference reader does: at most 100,000,000 bytes of header, offsets that tile the data without gap or overlap, lengths that
-// equal dtype times shape, no name twice.
+// reference reader does: at most 100,000,000 bytes of header, offsets that tile the data without gap or overlap,
+// lengths that equal dtype times shape, no name twice.
 #ifndef SHARDWRIGHT_CORE_FORMAT_SAFETENSORS_HEADER_H_
 #define SHARDWRIGHT_CORE_FORMAT_SAFETENSORS_HEADER_H_
 
