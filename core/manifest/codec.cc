@@ -259,6 +259,9 @@ absl::Status DecodeTensors(absl::Span<const char> message, std::string& head, st
       const char* bytes = message.data() + input.CurrentPosition();
       if (!tensor->ParseFromArray(bytes, static_cast<int>(length)) || !input.Skip(static_cast<int>(length)))
         return damaged;
+      // Validation says so too, but later: a sea of empty tensors would take many times the memory of the message by
+      // then.
+      if (tensor->name().empty()) return absl::DataLossError("a tensor without a name");
       Decode(*tensor, tensors.emplace_back());
     } else {
       if (tag == 0 || !WireFormatLite::SkipField(&input, tag)) return damaged;

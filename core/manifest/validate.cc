@@ -12,6 +12,8 @@
 #include "absl/types/span.h"
 #include "shardwright/core/base/checked_math.h"
 #include "shardwright/core/base/status_macros.h"
+#include "shardwright/core/manifest/box.h"
+#include "shardwright/core/manifest/dtype.h"
 
 namespace shardwright {
 namespace {
