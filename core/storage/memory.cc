@@ -215,6 +215,7 @@ absl::StatusOr<FileInfo> MemoryStorage::Info(absl::string_view path) {
                   .size_bytes = size,
                   .allocated_bytes = node->content.size_bytes(),
                   .links = node->links,
+                  .inode = reinterpret_cast<uintptr_t>(node.get()),
                   .modified_unix_nanos = node->content.modified_unix_nanos()};
 }
 

@@ -113,6 +113,7 @@ absl::StatusOr<FileInfo> PosixStorage::Info(absl::string_view path) {
                   .size_bytes = static_cast<uint64_t>(info.st_size),
                   .allocated_bytes = static_cast<uint64_t>(info.st_blocks) * 512,
                   .links = info.st_nlink,
+                  .inode = info.st_ino,
                   .modified_unix_nanos = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 

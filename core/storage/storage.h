@@ -56,6 +56,7 @@ struct FileInfo {
   uint64_t size_bytes = 0;
   uint64_t allocated_bytes = 0;  // blocks on the device
   uint64_t links = 1;
+  uint64_t inode = 0;  // the same for all names of one file
   int64_t modified_unix_nanos = 0;
 };
 

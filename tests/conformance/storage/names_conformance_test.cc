@@ -196,6 +196,11 @@ TEST_P(NamesConformance, HardLinksAreOneFile) {
   EXPECT_THAT(Read("a"), IsOkAndHolds("1X3"));
   SW_ASSERT_OK_AND_ASSIGN(const FileInfo info, storage_.Info(At("a")));
   EXPECT_EQ(info.links, 2u);
+  SW_ASSERT_OK_AND_ASSIGN(const FileInfo other, storage_.Info(At("b")));
+  EXPECT_EQ(info.inode, other.inode);
+  Write("c", "");
+  SW_ASSERT_OK_AND_ASSIGN(const FileInfo stranger, storage_.Info(At("c")));
+  EXPECT_NE(info.inode, stranger.inode);
   ASSERT_THAT(storage_.RemoveFile(At("a")), IsOk());
   EXPECT_THAT(Read("b"), IsOkAndHolds("1X3"));
 }
