@@ -27,13 +27,14 @@ struct RunCheckpoint {
   int32_t version = 0;
 };
 
-// Committed checkpoints, newest first: by step, then version. Names alone are looked at. kNotFound if the directory is absent.
+// Committed checkpoints, newest first: by step, then version. Names alone are looked at. kNotFound if the directory is
+// absent.
 absl::StatusOr<std::vector<RunCheckpoint>> ListCheckpoints(Storage& storage, absl::string_view run_directory);
 
 struct ResumeChoice {
-  std::string path;                             // empty: nothing to resume from
+  std::string path;  // empty: nothing to resume from
   std::shared_ptr<const Manifest> manifest;
-  std::vector<std::string> skipped;             // "step-00000200: <why it is damaged>"
+  std::vector<std::string> skipped;  // "step-00000200: <why it is damaged>"
 };
 // The newest checkpoint whose structure is intact (CheckLevel::kQuick), passing over damaged ones and naming them.
 // kDataLoss if there are checkpoints and none is intact: starting fresh would hide the loss.

@@ -8,7 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "shardwright/core/checkpoint/checkpoint_io.h"
+#include "shardwright/core/checkpoint/check_level.h"
+#include "shardwright/core/manifest/manifest.h"
 #include "shardwright/core/storage/storage.h"
 
 namespace shardwright {
@@ -32,6 +33,9 @@ struct VerifyResult {
 
 // kFull reads every byte, in windows of 1 MiB; kQuick only structure.
 VerifyResult VerifyCheckpoint(Storage& storage, absl::string_view path, CheckLevel level);
+
+// As VerifyCheckpoint, of a checkpoint whose manifest is open already.
+VerifyResult VerifyOpened(Storage& storage, absl::string_view path, const Manifest& manifest, CheckLevel level);
 
 }  // namespace shardwright
 

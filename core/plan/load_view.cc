@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "shardwright/core/base/checked_math.h"
-#include "shardwright/core/base/checksum.h"
+#include "shardwright/core/plan/canonical_bytes.h"
 
 namespace shardwright {
 namespace {
@@ -19,37 +19,9 @@ absl::Status Taken(absl::string_view action, absl::string_view name, absl::strin
       absl::StrCat(action, " \"", name, "\": the checkpoint's view has a tensor \"", taken, "\" already"));
 }
 
-// Appends values in one byte order, every length spelt out, so that different views cannot give the same bytes.
-class CanonicalBytes {
- public:
-  void Add(uint64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) bytes_.push_back(static_cast<char>(value >> shift));
-  }
-  void Add(absl::string_view text) {
-    Add(uint64_t{text.size()});
-    bytes_.append(text.data(), text.size());
-  }
-  void Add(const ContentHash& hash) {
-    Add(hash.high);
-    Add(hash.low);
-  }
-  ContentHash Hash() const { return HashContent(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
 ContentHash HashTensor(const ViewTensor& tensor) {
   CanonicalBytes bytes;
-  bytes.Add(absl::string_view(tensor.meta.name));
-  bytes.Add(static_cast<uint64_t>(tensor.meta.dtype));
-  bytes.Add(uint64_t{tensor.meta.shape.size()});
-  for (int64_t size : tensor.meta.shape) bytes.Add(static_cast<uint64_t>(size));
-  bytes.Add(static_cast<uint64_t>(tensor.meta.role));
-  bytes.Add(static_cast<uint64_t>(tensor.meta.optimizer.index));
-  bytes.Add(absl::string_view(tensor.meta.optimizer.parameter));
-  bytes.Add(absl::string_view(tensor.meta.optimizer.slot));
-  bytes.Add(uint64_t{tensor.meta.trainable});
+  bytes.Add(tensor.meta);
   bytes.Add(absl::string_view(tensor.source));
   bytes.Add(static_cast<uint64_t>(tensor.stored_dtype));
   bytes.Add(HashContent(tensor.added_bytes));

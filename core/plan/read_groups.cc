@@ -23,7 +23,7 @@ std::vector<ReadGroup> GroupReads(const std::vector<Read>& reads,
   for (size_t i = 0; i < reads.size(); ++i) {
     const Read& read = reads[i];
     const FileRange range = WidenToChunks(shard_of(read), read.offset_bytes, read.length_bytes);
-    const bool small = read.length_bytes < kLargeReadBytes;
+    const bool small = read.contiguous && read.length_bytes < kLargeReadBytes;
     if (open && small && groups.back().file == read.file && range.begin_bytes <= groups.back().range.end_bytes &&
         range.begin_bytes >= groups.back().range.begin_bytes &&
         range.end_bytes - groups.back().range.begin_bytes <= window_bytes) {

@@ -43,7 +43,8 @@ struct ReadGroup {
   friend bool operator==(const ReadGroup&, const ReadGroup&) = default;
 };
 
-// Reads of at least this many bytes are fetched alone, so that they can go straight to where they belong.
+// Reads of at least this many bytes are fetched alone, so that they can go straight to where they belong; so are those
+// that are not contiguous, which are packed in the window.
 inline constexpr uint64_t kLargeReadBytes = 256 * 1024;
 
 // Groups neighbours of a list sorted by file and offset: small reads whose widened ranges touch go together, up to

@@ -117,9 +117,9 @@ std::vector<uint64_t> EvenShares(const std::vector<uint64_t>& loads, uint64_t by
   std::vector<uint64_t> shares(loads.size(), 0);
   // Fills the `count` least loaded up to the load of the next one, until the bytes run out.
   for (size_t count = 1; count <= order.size() && bytes > 0; ++count) {
-    const uint64_t level = loads[order[count - 1]];
+    const uint64_t even = (bytes + count - 1) / count;
     const bool all = count == order.size();
-    const uint64_t step = all ? bytes / count + 1 : std::min(loads[order[count]] - level, bytes / count + 1);
+    const uint64_t step = all ? even : std::min(loads[order[count]] - loads[order[count - 1]], even);
     for (size_t i = 0; i < count && bytes > 0; ++i) {
       const uint64_t given = std::min(step, bytes);
       shares[order[i]] += given;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "shardwright/core/base/status_macros.h"
+#include "shardwright/core/plan/canonical_bytes.h"
 #include "shardwright/core/plan/save_assign.h"
 #include "shardwright/core/plan/save_validate.h"
 
@@ -202,6 +203,29 @@ uint64_t SavePlan::BytesOf(int32_t rank) const {
   uint64_t bytes = 0;
   for (auto item = begin; item != end; ++item) bytes += item->length_bytes;
   return bytes;
+}
+
+ContentHash SavePlan::Digest() const {
+  CanonicalBytes bytes;
+  bytes.Add(static_cast<uint64_t>(world.size));
+  bytes.Add(static_cast<uint64_t>(layout));
+  for (const SaveTensor& tensor : tensors) {
+    bytes.Add(tensor.meta);
+    bytes.Add(absl::string_view(tensor.alias_of));
+  }
+  for (const PlannedFile& file : files) {
+    bytes.Add(absl::string_view(file.path));
+    bytes.Add(file.data_bytes);
+  }
+  for (const WriteItem& item : items) {
+    bytes.Add(static_cast<uint64_t>(item.rank));
+    bytes.Add(uint64_t{item.tensor});
+    bytes.Add(item.box.offset);
+    bytes.Add(item.box.size);
+    bytes.Add(uint64_t{item.file});
+    bytes.Add(item.data_offset_bytes);
+  }
+  return bytes.Hash();
 }
 
 absl::StatusOr<SavePlan> PlanSave(std::vector<SaveTensor> tensors, PlacementRule rule, const World& world,

@@ -66,6 +66,8 @@ struct SavePlan {
 
   std::vector<WriteItem> ItemsOf(int32_t rank) const;
   uint64_t BytesOf(int32_t rank) const;  // written by that rank
+  // Equal plans have equal digests, on every machine: ranks compare them before they write into one another's files.
+  ContentHash Digest() const;
   friend bool operator==(const SavePlan&, const SavePlan&) = default;
 };
 
