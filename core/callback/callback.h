@@ -36,18 +36,18 @@ struct TrainState {
 
 // What was saved, for those who report it.
 struct SavedCheckpoint {
-  std::string path;
+  std::string path = {};
   int64_t step = 0;
   uint64_t total_bytes = 0;
-  absl::Duration duration;
+  absl::Duration duration = {};
 };
 
 // A callback's wishes after a step. All callbacks' wishes of a step are merged into one decision on rank 0.
 struct Action {
   bool save = false;
-  std::vector<std::string> links;  // names to point at the checkpoint that is saved: "best"
+  std::vector<std::string> links = {};  // names to point at the checkpoint that is saved: "best"
   bool stop = false;
-  std::string stop_reason;
+  std::string stop_reason = {};
 
   // Any save saves, any stop stops; links and reasons are kept once each, in the order of their callbacks.
   void Merge(const Action& other);

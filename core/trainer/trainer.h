@@ -1,5 +1,10 @@
 // Trainer: the loop. Owns strategy and callbacks, performs callbacks' actions, agrees with the other ranks at step
 // boundaries, resumes and stops.
+//
+//   Open directory -> choose start -> Setup -> Load -> [ batches -> TrainStep -> agree -> callbacks -> save? ]* -> end
+//
+// Counters are committed before callbacks run and before anything is saved: a checkpoint of step n holds n finished
+// steps.
 #ifndef SHARDWRIGHT_CORE_TRAINER_TRAINER_H_
 #define SHARDWRIGHT_CORE_TRAINER_TRAINER_H_
 
@@ -14,45 +19,32 @@
 #include "shardwright/core/data/sampler.h"
 #include "shardwright/core/data/text_data.h"
 #include "shardwright/core/strategy/strategy.h"
+#include "shardwright/core/trainer/notes.h"
+#include "shardwright/core/trainer/trainer_options.h"
 
 namespace shardwright {
-
-struct TrainerOptions {
-  // Behaviour.
-  std::string run_directory;
-  int64_t max_steps = 200;
-  int64_t batch_size = 32;        // samples of one optimizer step over all ranks
-  int64_t accumulate_steps = 1;   // micro-batches of one optimizer step
-  uint64_t seed = 1;
-  std::string resume = "auto";    // "auto", "none", a step's number, or a checkpoint's path
-  std::string init_from;          // a checkpoint to start from: weights only, counters at zero
-  bool strict = true;
-  CheckLevel check = CheckLevel::kFull;
-  // What must be the same when a run is continued: written into the checkpoint, compared on resume.
-  Value::Map fixed_config;
-};
 
 struct TrainResult {
   TrainingProgress progress;
   double last_loss = 0;
-  int stop_signal = 0;         // SIGINT or SIGTERM that ended the run; 0: it ran to its end
-  std::string stop_reason;     // of a callback
-  std::string resumed_from;    // path, empty: fresh
-  std::string last_checkpoint; // newest durable one
+  int stop_signal = 0;          // SIGINT or SIGTERM that ended the run; 0: it ran to its end
+  std::string stop_reason;      // of a callback
+  std::string resumed_from;     // path, empty: fresh
+  std::string last_checkpoint;  // newest durable one of the run's directory
 };
 
-// Lines for people, on rank 0: "resuming from ...", "saved ...". The trainer prints nothing itself.
-using NoteFunction = std::function<void(absl::string_view line)>;
-
-// Single-threaded; all methods collective.
+// Single-threaded; all methods collective. Run holds a StopSignal.
 class Trainer {
  public:
+  // `note` gets lines for people, on rank 0: what is resumed, skipped, changed, caught. It may be null. The trainer
+  // prints nothing itself; loss and saved checkpoints are the progress callback's to show.
   Trainer(TrainerOptions options, StrategyContext context, std::unique_ptr<Strategy> strategy,
           std::vector<std::unique_ptr<Callback>> callbacks, std::unique_ptr<TextData> data, NoteFunction note);
   ~Trainer();
 
   // Trains to max_steps, or until a callback or a signal stops it; saves as asked and once when stopped by a signal.
   // `module` is not configured yet. On an error of this rank, its groups are abandoned, so that no other waits for it.
+  // Call once.
   absl::StatusOr<TrainResult> Run(std::unique_ptr<Module> module);
 
  private:
