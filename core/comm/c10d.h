@@ -1,24 +1,37 @@
 // FENCE (the .cc, not this header): communicators over torch's c10d, Gloo on the host (NCCL with --config=cuda).
+//
+//      rank 0          rank 1          rank 2            each rank: three Gloo groups, each with connections of its
+//      own,
+//   +----------+    +----------+    +----------+         a board on the store, and a watcher that waits for alarms
+//   | data     |----| data     |----| data     |
+//   | control  |----| control  |----| control  |         Gloo neither wakes a rank that waits for one that has left nor
+//   says | checkpt. |----| checkpt. |----| checkpt. |         who failed. So whoever gives up posts why on the board,
+//   raises the
+//   +----+-----+    +----+-----+    +----+-----+         alarm and shuts the group's connections down: then everybody's
+//        +---------------+---------------+               calls end within milliseconds, and the board names the
+//        culprit.
+//                     the store (TCPStore)
 #ifndef SHARDWRIGHT_CORE_COMM_C10D_H_
 #define SHARDWRIGHT_CORE_COMM_C10D_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "shardwright/core/comm/c10d_options.h"
 #include "shardwright/core/comm/communicator.h"
 #include "shardwright/core/comm/rank_environment.h"
 
 namespace shardwright {
 
-struct C10dOptions {
-  absl::Duration timeout = absl::Minutes(10);  // of every collective, and of the rendezvous
-  absl::Duration grace = absl::Seconds(5);  // how long survivors wait for each other's word before naming the missing
-};
-
 // Meets all ranks at the store of `environment` and makes the three groups. A world of one needs no store.
-// kDeadlineExceeded naming who did not come.
+// kDeadlineExceeded naming who did not come; kUnavailable if a connection fails. $GLOO_SOCKET_IFNAME chooses the
+// interface.
+//
+// Reductions are of U8, I8, I32, I64, F16, BF16, F32, F64, and min and max of BOOL. ReduceScatter holds a copy of its
+// input. When the last of the groups is destroyed, ranks wait for each other (at most `grace`), so that none cuts off
+// the last collective of another.
 absl::StatusOr<CommGroups> ConnectC10d(const RankEnvironment& environment, const C10dOptions& options);
 
 // A store that this process hosts for ranks it launches. Owned by the launcher.
@@ -26,8 +39,10 @@ class HostedStore {
  public:
   virtual ~HostedStore() = default;
   virtual int32_t port() const = 0;
+  // The rank that was the first to abandon its groups; nullopt if none did.
+  virtual std::optional<int32_t> FirstFailedRank() = 0;
 };
-// Listens on a free port of 127.0.0.1.
+// Listens on a free port of 127.0.0.1, and there alone. Its threads take no signals.
 absl::StatusOr<std::unique_ptr<HostedStore>> HostStore(int32_t world_size);
 
 }  // namespace shardwright

@@ -1,0 +1,16 @@
+// How ranks meet and how long they wait for each other. Free of torch.
+#ifndef SHARDWRIGHT_CORE_COMM_C10D_OPTIONS_H_
+#define SHARDWRIGHT_CORE_COMM_C10D_OPTIONS_H_
+
+#include "absl/time/time.h"
+
+namespace shardwright {
+
+struct C10dOptions {
+  absl::Duration timeout = absl::Minutes(10);  // of every collective, and of the rendezvous
+  absl::Duration grace = absl::Seconds(5);  // how long survivors wait for each other's word before naming the missing
+};
+
+}  // namespace shardwright
+
+#endif  // SHARDWRIGHT_CORE_COMM_C10D_OPTIONS_H_
