@@ -41,7 +41,8 @@ class Module {
   virtual int64_t sample_tokens() const = 0;
   // One line for people: "gpt 0.8M".
   virtual std::string Describe() const = 0;
-  // Continues `prompt` by `count` tokens, greedily or at a temperature; kUnimplemented where the model generates nothing.
+  // Continues `prompt` by `count` tokens, greedily (temperature 0) or at a temperature; returns prompt and
+  // continuation. kUnimplemented where the model generates nothing.
   virtual absl::StatusOr<std::vector<int32_t>> Generate(const std::vector<int32_t>& prompt, int64_t count,
                                                         double temperature, uint64_t seed) {
     return absl::UnimplementedError("this model does not generate");

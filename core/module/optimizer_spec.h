@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "shardwright/core/manifest/tensor_meta.h"
 
 namespace shardwright {
 
@@ -17,12 +19,12 @@ absl::StatusOr<OptimizerKind> ParseOptimizerKind(absl::string_view name);
 
 struct OptimizerHyperparameters {
   double learning_rate = 1e-3;
-  double beta1 = 0.9;         // Adam, AdamW
-  double beta2 = 0.999;       // Adam, AdamW
-  double epsilon = 1e-8;      // Adam, AdamW
+  double beta1 = 0.9;     // Adam, AdamW
+  double beta2 = 0.999;   // Adam, AdamW
+  double epsilon = 1e-8;  // Adam, AdamW
   double weight_decay = 0.0;
-  double momentum = 0.0;      // SGD; 0: no momentum buffer
-  bool nesterov = false;      // SGD
+  double momentum = 0.0;  // SGD; 0: no momentum buffer
+  bool nesterov = false;  // SGD
   friend bool operator==(const OptimizerHyperparameters&, const OptimizerHyperparameters&) = default;
 };
 
@@ -34,10 +36,11 @@ struct ParameterGroup {
 };
 
 enum class ScheduleKind { kConstant, kLinear, kCosine };
+absl::string_view ScheduleKindName(ScheduleKind kind);
 absl::StatusOr<ScheduleKind> ParseScheduleKind(absl::string_view name);
 
-// Factor on every group's learning rate: linear warm-up from 0, then constant, or linear or cosine decay to
-// `final_factor` at total_steps.
+// Factor on every group's learning rate: linear warm-up to 1 over warmup_steps, then constant, or linear or cosine
+// decay to `final_factor` at total_steps. Without steps to decay over (total_steps <= warmup_steps) it stays at 1.
 struct LearningRateSchedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   int64_t warmup_steps = 0;
@@ -55,10 +58,15 @@ struct OptimizerSpec {
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };
 
-// Slot names of the state tensors that one parameter has: {"exp_avg", "exp_avg_sq"}, {"momentum_buffer"}, {}.
+// Slot names of the state tensors that one parameter has: {"exp_avg", "exp_avg_sq", "step"}, {"momentum_buffer"}, {}.
+// The count of steps is state like the moments: a parameter that joins later starts its own.
 std::vector<std::string> OptimizerSlots(const OptimizerSpec& spec, const OptimizerHyperparameters& hyperparameters);
 
-// kInvalidArgument unless each trainable parameter is in exactly one group and groups name nothing else.
+// Name and metadata of one slot: shaped like the parameter and of its dtype, but for "step", a float32 scalar.
+TensorMeta OptimizerTensorMeta(const TensorMeta& parameter, absl::string_view slot, int32_t index = 0);
+
+// kInvalidArgument unless each trainable parameter is in exactly one group, groups name nothing else, and
+// hyperparameters are in their ranges.
 absl::Status ValidateOptimizerSpec(const OptimizerSpec& spec, const std::vector<std::string>& trainable_parameters);
 
 }  // namespace shardwright

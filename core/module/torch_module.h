@@ -1,7 +1,9 @@
 // FENCE: what a model's author writes: a torch::nn::Module with the steps and hooks that training needs.
 //
 //   class Ours : public TorchModule {
-//     void ConfigureShardedModel(Units& units) override { block_ = units.Wrap(register_module("block", Block(config_))); }
+//     void ConfigureShardedModel(Units& units) override {
+//       block_ = units.Wrap<Block>(register_module("block", Block(config_)));
+//     }
 //     OptimizerSpec ConfigureOptimizers() override { ... }
 //     at::Tensor TrainingStep(const Batch& batch) override { return loss; }
 //   };
@@ -27,8 +29,8 @@ namespace shardwright {
 
 class TorchModule : public Module, public torch::nn::Module {
  public:
-  // Builds the layers. Called once, by the strategy, after the random generator is seeded; also when a module is built from
-  // a checkpoint.
+  // Builds the layers. Called once, by the strategy, after the random generator is seeded; also when a module is built
+  // from a checkpoint.
   virtual void ConfigureShardedModel(Units& units) = 0;
   virtual OptimizerSpec ConfigureOptimizers() = 0;
   // The mean loss over the batch, to be differentiated.
@@ -41,7 +43,8 @@ class TorchModule : public Module, public torch::nn::Module {
 struct NamedTorchTensor {
   TensorMeta meta;
   at::Tensor tensor;
-  std::string alias_of;  // not empty: the same parameter under a second name; the first in registration order is the true one
+  std::string
+      alias_of;  // not empty: the same parameter under a second name; the first in registration order is the true one
 };
 
 // Parameters, then buffers, in registration order. Aliases are known by identity of the parameter, never by address, so
@@ -51,8 +54,21 @@ std::vector<NamedTorchTensor> NamedTensors(torch::nn::Module& module);
 // The module as a strategy sees it; SW_CHECKs that it is a TorchModule.
 TorchModule& AsTorchModule(Module& module);
 
-DType ToDType(at::ScalarType type);             // kInvalid for types that we lack
-at::ScalarType ToScalarType(DType dtype);
+// Evaluation mode (no dropout) while it lives; then the mode from before.
+class EvalMode {
+ public:
+  explicit EvalMode(torch::nn::Module& module) : module_(module), was_training_(module.is_training()) { module.eval(); }
+  ~EvalMode() { module_.train(was_training_); }
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  torch::nn::Module& module_;
+  bool was_training_;
+};
+
+DType ToDType(at::ScalarType type);        // kInvalid for types that we lack
+at::ScalarType ToScalarType(DType dtype);  // Undefined for kInvalid
 
 // A contiguous host tensor as LocalTensor holding `box`.
 LocalTensor ToLocalTensor(const TensorMeta& meta, const Box& box, const at::Tensor& tensor);

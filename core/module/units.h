@@ -2,9 +2,10 @@
 //
 // C++ torch modules have no forward hooks, so in ConfigureShardedModel a model writes
 //
-//   block_ = units.Wrap(register_module("block", Block(config))); // sharded here, at once
+//   block_ = units.Wrap<Block>(register_module("block", Block(config)));  // a Unit<Block>; sharded here, at once
 //   ...
-//   x = block_(x);                                         // runs the strategy's PreForward and PostForward
+//   x = block_(x);                                                        // runs the strategy's PreForward and
+//   PostForward
 //
 // Parameters outside every unit (and tied ones) belong to the root.
 #ifndef SHARDWRIGHT_CORE_MODULE_UNITS_H_

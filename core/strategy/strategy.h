@@ -1,6 +1,6 @@
-// Strategy: owns a module and all of its state: parameters, buffers, gradients, optimizer state. It is the only code that
-// steps, saves, loads or alters it, and the only caller of the module's hooks. Torch-free; the concrete ones are behind the
-// fence, in strategies/.
+// Strategy: owns a module and all of its state: parameters, buffers, gradients, optimizer state. It is the only code
+// that steps, saves, loads or alters it, and the only caller of the module's hooks. Torch-free; the concrete ones are
+// behind the fence, in strategies/.
 #ifndef SHARDWRIGHT_CORE_STRATEGY_STRATEGY_H_
 #define SHARDWRIGHT_CORE_STRATEGY_STRATEGY_H_
 
@@ -37,14 +37,14 @@ struct StrategyOptions {
 struct StrategyContext {
   CommGroups* groups = nullptr;    // Not owned.
   Storage* storage = nullptr;      // Not owned.
-  MemoryBudget* budget = nullptr;  // Not owned.
+  MemoryBudget* budget = nullptr;  // Not owned. The allowance of this host.
   World world;
 };
 
 struct StepResult {
-  double loss = 0;            // mean over this rank's samples
-  double gradient_norm = 0;   // before clipping, of the whole model; 0 where it was not computed
-  double learning_rate = 0;   // of the first group
+  double loss = 0;           // mean over this rank's samples
+  double gradient_norm = 0;  // before clipping, of the whole model; 0 where it was not computed
+  double learning_rate = 0;  // of the first group
 };
 
 struct SaveRequest {
@@ -65,6 +65,7 @@ struct LoadResult {
   std::shared_ptr<const Manifest> manifest;
   LoadReport report;
   std::vector<std::string> skipped;  // what lenient loading left as it was
+  std::vector<std::string> notes;    // what goes on under other hyperparameters: "learning_rate was 0.001, is 0.0005"
 };
 
 // Single-threaded. Methods that are collective say so: every rank calls them in the same order.
@@ -78,9 +79,13 @@ class Strategy {
   virtual absl::Status Setup(std::unique_ptr<Module> module) = 0;
   virtual Module& module() = 0;
 
-  // Collective. One optimizer step over `micro_batches` (gradient accumulation): forward, backward, reduction, clipping,
-  // update. Communication is skipped on all but the last micro-batch where the strategy can.
-  // kFailedPrecondition after a load that failed half-way; kInternal with the step's number if the loss is not finite.
+  // Collective. One optimizer step over `micro_batches` (gradient accumulation): forward, backward, reduction,
+  // clipping, update. `step` counts the optimizer steps finished before this one: 0 for the first; the schedule is
+  // asked at it. Every rank brings equally many samples, so that the mean over ranks is the mean over samples.
+  // Communication is skipped on all but the last micro-batch where the strategy can. A parameter that no micro-batch
+  // used counts as one with a zero gradient, under every strategy.
+  // kFailedPrecondition before Setup or after a load that failed half-way; kInternal with the number of the step (step
+  // + 1) if the loss or the gradient's norm is not finite: nothing was updated then.
   virtual absl::StatusOr<StepResult> TrainStep(absl::Span<const Batch> micro_batches, int64_t step) = 0;
   // Not collective: metrics over this rank's batch, without gradients.
   virtual absl::StatusOr<std::map<std::string, double>> ValidationStep(const Batch& batch) = 0;
@@ -104,7 +109,8 @@ class Strategy {
   virtual int32_t threads() const = 0;
 };
 
-using StrategyFactory = std::function<std::unique_ptr<Strategy>(const StrategyOptions& options, StrategyContext context)>;
+using StrategyFactory =
+    std::function<std::unique_ptr<Strategy>(const StrategyOptions& options, StrategyContext context)>;
 using StrategyTable = Table<StrategyFactory>;
 
 }  // namespace shardwright

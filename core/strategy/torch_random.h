@@ -1,0 +1,31 @@
+// FENCE (the .cc): torch's default random generator as state that is saved, restored and reseeded.
+#ifndef SHARDWRIGHT_CORE_STRATEGY_TORCH_RANDOM_H_
+#define SHARDWRIGHT_CORE_STRATEGY_TORCH_RANDOM_H_
+
+#include <cstdint>
+#include <mutex>
+
+#include "absl/status/status.h"
+#include "shardwright/core/manifest/value.h"
+
+namespace shardwright {
+
+// {"torch_cpu": bytes}
+Value::Map TorchRandomState();
+// kInvalidArgument if `state` lacks the generator's, or it is not of this torch's generator.
+absl::Status SetTorchRandomState(const Value::Map& state);
+// A stream of its own for each (seed, step, rank).
+void ReseedTorchRandom(uint64_t seed, int64_t step, int32_t rank);
+
+// Seeds the generator and keeps other users of this class away from it while it lives.
+class SeededTorchRandom {
+ public:
+  explicit SeededTorchRandom(uint64_t seed);
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+}  // namespace shardwright
+
+#endif  // SHARDWRIGHT_CORE_STRATEGY_TORCH_RANDOM_H_
