@@ -134,10 +134,7 @@ class GroupState {
 
   // Counts a call, if it may be made.
   absl::Status Admit(const CollectiveCall& call, uint64_t message_bytes) {
-    {
-      absl::MutexLock lock(&mu_);
-      if (!first_error_.ok()) return first_error_;
-    }
+    SW_RETURN_IF_ERROR(first_error());
     if (absl::Status invalid = CheckCall(call); !invalid.ok()) {
       Abandon(invalid);
       return invalid;
@@ -190,6 +187,11 @@ class GroupState {
     return absl::InvalidArgumentError(absl::StrCat(call.ToString(), ": Gloo does not reduce ", DTypeName(call.dtype)));
   }
 
+  absl::Status first_error() const {
+    absl::MutexLock lock(&mu_);
+    return first_error_;
+  }
+
   // True if this is the first error.
   bool Record(const absl::Status& status) {
     absl::MutexLock lock(&mu_);
@@ -198,15 +200,16 @@ class GroupState {
     return true;
   }
 
-  // Finds out why, having made sure that Gloo is through with the caller's memory.
+  // Finds out why. Returns only when Gloo is through with the caller's memory.
   absl::Status Fail(const CollectiveCall& call, const absl::Status& status, const std::vector<GlooWork>& works) {
-    group_.connections.Break();
-    for (const GlooWork& work : works) work.Finish().IgnoreError();
-    {
-      absl::MutexLock lock(&mu_);
-      if (!first_error_.ok()) return first_error_;
+    const auto await_gloo = [&] {
+      for (const GlooWork& work : works) work.Finish().IgnoreError();
+    };
+    if (absl::Status first = first_error(); !first.ok()) {
+      await_gloo();  // the connections are broken already, or about to be
+      return first;
     }
-    const absl::Status explained = world_->Explain(group_, call.ToString(), status);
+    const absl::Status explained = world_->Break(group_, {group_.name, call.ToString(), status}, await_gloo);
     Record(explained);
     return explained;
   }

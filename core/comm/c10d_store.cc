@@ -1,18 +1,22 @@
 #include "shardwright/core/comm/c10d_store.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "shardwright/core/comm/sockets.h"
 
 namespace shardwright {
 namespace {
@@ -39,6 +43,12 @@ auto CallStore(Fn&& fn) {
       return absl::StatusOr<Result>(absl::UnavailableError(TextOfCurrentException()));
     }
   }
+}
+
+// c10d logs every retry and every lost connection, with stack traces; what matters of that comes as a Status. Users who
+// want the log say so.
+void SilenceLog() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
 }
 
 std::string Clean(absl::string_view text) {
@@ -114,6 +124,7 @@ absl::StatusOr<bool> C10dStore::WaitForAll(const std::vector<std::string>& keys,
 }
 
 absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenTcpStore(const TcpStoreOptions& options) {
+  SilenceLog();
   const absl::Time start = absl::Now();
   c10d::TCPStoreOptions tcp;
   tcp.port = static_cast<uint16_t>(options.port);

@@ -156,11 +156,13 @@ void C10dWorld::Abandon(GlooGroup& group, const absl::Status& status) {
   group.connections.Break();
 }
 
-absl::Status C10dWorld::Explain(GlooGroup& group, const std::string& call, const absl::Status& status) {
+absl::Status C10dWorld::Break(GlooGroup& group, const BrokenCall& broken, const std::function<void()>& await_gloo) {
   broken_ = true;
-  group.connections.Break();
   Watchdog watchdog(2 * options_.grace, [&] { store_connection_.Break(); });
-  return board_->Explain({group.name, call, status});
+  board_->PostBroken(broken);
+  group.connections.Break();
+  await_gloo();
+  return board_->Explain(broken);
 }
 
 // All have ended their last collective before anyone closes a connection, and the server goes last.

@@ -48,8 +48,9 @@ class C10dWorld {
 
   // The others' calls in the group end, and this rank's.
   void Abandon(GlooGroup& group, const absl::Status& status);
-  // Ends the group for all; returns why `call` of it failed here, as the caller should hear it.
-  absl::Status Explain(GlooGroup& group, const std::string& call, const absl::Status& status);
+  // Ends the group for all, since `broken` did not end well here; returns why, as the caller should hear it.
+  // `await_gloo` returns once Gloo, its connections gone, touches none of the caller's memory.
+  absl::Status Break(GlooGroup& group, const BrokenCall& broken, const std::function<void()>& await_gloo);
 
  private:
   absl::Status OpenStore();

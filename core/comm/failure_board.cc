@@ -112,17 +112,17 @@ bool FailureBoard::PostFailure(absl::string_view group, const absl::Status& stat
   return !consequence;
 }
 
-absl::StatusOr<absl::Status> FailureBoard::ReadFailure(KeyValueStore& store) {
+absl::Status FailureBoard::ReadFailure(KeyValueStore& store, absl::Status* failure) {
+  *failure = absl::OkStatus();
   SW_ASSIGN_OR_RETURN(const std::optional<std::string> posted, store.Get(kFailureKey));
   if (!posted) return absl::OkStatus();
   const std::vector<std::string> parts = absl::StrSplit(*posted, absl::MaxSplits('|', 1));
   if (parts.size() != 2) return absl::InternalError(absl::StrCat("a failure was posted as \"", *posted, "\""));
   if (parts[0] == absl::StrCat(rank_)) return absl::OkStatus();
-  const absl::Status failure =
-      absl::UnavailableError(absl::StrCat("rank ", parts[0], " failed: ", Decode(parts[1]).message()));
+  *failure = absl::UnavailableError(absl::StrCat("rank ", parts[0], " failed: ", Decode(parts[1]).message()));
   absl::MutexLock lock(&mu_);
-  known_failure_ = failure;
-  return failure;
+  known_failure_ = *failure;
+  return absl::OkStatus();
 }
 
 absl::Status FailureBoard::Known() const {
@@ -138,37 +138,43 @@ absl::Status FailureBoard::LostStore(const BrokenCall& broken, const absl::Statu
                                    " is gone, too, so nobody can say why (", error.message(), ")"));
 }
 
-absl::Status FailureBoard::Explain(const BrokenCall& broken) {
+void FailureBoard::PostBroken(const BrokenCall& broken) {
   {
     absl::MutexLock lock(&mu_);
     saw_break_ = true;
   }
-  const absl::StatusOr<absl::Status> explained = AwaitWords(broken);
-  return explained.ok() ? *explained : LostStore(broken, explained.status());
+  // Where the store is gone, Explain says so.
+  store_.SetIfAbsent(GroupKey(broken.group, "reason"), Encode(broken.status.code(), broken.status.message()))
+      .IgnoreError();
+  store_.Set(GroupKey(broken.group, absl::StrCat("gave_up/", rank_)), broken.call).IgnoreError();
+  RaiseAlarm(broken.group);
 }
 
-absl::StatusOr<absl::Status> FailureBoard::AwaitWords(const BrokenCall& broken) {
-  SW_RETURN_IF_ERROR(
-      store_.SetIfAbsent(GroupKey(broken.group, "reason"), Encode(broken.status.code(), broken.status.message())));
-  SW_RETURN_IF_ERROR(store_.Set(GroupKey(broken.group, absl::StrCat("gave_up/", rank_)), broken.call));
-  RaiseAlarm(broken.group);
+absl::Status FailureBoard::Explain(const BrokenCall& broken) {
+  absl::Status answer;
+  const absl::Status asked = AwaitWords(broken, &answer);
+  return asked.ok() ? answer : LostStore(broken, asked);
+}
+
+absl::Status FailureBoard::AwaitWords(const BrokenCall& broken, absl::Status* answer) {
   const std::vector<std::string> words = KeysOfAll(GroupKey(broken.group, "gave_up"));
   const absl::Time deadline = absl::Now() + grace_;
   while (true) {
-    SW_ASSIGN_OR_RETURN(const absl::Status failure, ReadFailure(store_));
-    if (!failure.ok()) return failure;
+    SW_RETURN_IF_ERROR(ReadFailure(store_, answer));
+    if (!answer->ok()) return absl::OkStatus();
     SW_ASSIGN_OR_RETURN(const bool complete, store_.HasAll(words));
-    if (complete || absl::Now() >= deadline) return NameTheMissing(broken);
+    if (complete || absl::Now() >= deadline) return NameTheMissing(broken, answer);
     absl::SleepFor(std::min(kPollEvery, deadline - absl::Now()));
   }
 }
 
-absl::StatusOr<absl::Status> FailureBoard::NameTheMissing(const BrokenCall& broken) {
+absl::Status FailureBoard::NameTheMissing(const BrokenCall& broken, absl::Status* answer) {
   // All ranks report what the first of them saw: a deadline here is a broken connection there.
   SW_ASSIGN_OR_RETURN(const std::optional<std::string> first, store_.Get(GroupKey(broken.group, "reason")));
   const absl::Status reason = first ? Decode(*first) : broken.status;
   const auto result = [&](absl::string_view who) {
-    return absl::Status(reason.code(), absl::StrCat(broken.call, ": ", reason.message(), ": ", who));
+    *answer = absl::Status(reason.code(), absl::StrCat(broken.call, ": ", reason.message(), ": ", who));
+    return absl::OkStatus();
   };
   SW_ASSIGN_OR_RETURN(const std::vector<int32_t> silent, Missing("alive"));
   SW_ASSIGN_OR_RETURN(const std::vector<int32_t> elsewhere, Missing(GroupKey(broken.group, "gave_up")));
@@ -215,7 +221,8 @@ absl::StatusOr<std::optional<std::string>> FailureBoard::AwaitAlarm(KeyValueStor
     if (stopping_) return std::nullopt;
   }
   SW_RETURN_IF_ERROR(watcher_store.Set(absl::StrCat("alive/", rank_), "1"));
-  SW_RETURN_IF_ERROR(ReadFailure(watcher_store).status());
+  absl::Status heard;  // kept for when the store is gone
+  SW_RETURN_IF_ERROR(ReadFailure(watcher_store, &heard));
   return watcher_store.Get(key);
 }
 

@@ -43,8 +43,12 @@ class FailureBoard {
   // was a failure of its own.
   bool PostFailure(absl::string_view group, const absl::Status& status);
 
-  // Posts the broken call, raises the alarm and waits, at most for the grace period, for the others' words. Returns
-  // what to tell the caller: "rank 1 failed: ...", or who did not answer. Never OK.
+  // Tells that a call of this rank broke off, and ends the others' calls in its group. To be called before this rank
+  // lets its connections go: the first to post tells all why.
+  void PostBroken(const BrokenCall& broken);
+
+  // After PostBroken: waits, at most for the grace period, for the others' words. Returns what to tell the caller:
+  // "rank 1 failed: ...", or who did not answer. Never OK.
   absl::Status Explain(const BrokenCall& broken);
 
   // For the watcher, with a store of its own that may block: waits for the k-th alarm, answers that this process lives,
@@ -58,10 +62,11 @@ class FailureBoard {
 
  private:
   void RaiseAlarm(absl::string_view group);
-  // The world's first failure as this rank should report it; OK if none was posted.
-  absl::StatusOr<absl::Status> ReadFailure(KeyValueStore& store);
-  absl::StatusOr<absl::Status> AwaitWords(const BrokenCall& broken);
-  absl::StatusOr<absl::Status> NameTheMissing(const BrokenCall& broken);
+  // The world's first failure as this rank should report it; OK if none was posted. The results of these three are
+  // errors of the store.
+  absl::Status ReadFailure(KeyValueStore& store, absl::Status* failure);
+  absl::Status AwaitWords(const BrokenCall& broken, absl::Status* answer);
+  absl::Status NameTheMissing(const BrokenCall& broken, absl::Status* answer);
   absl::StatusOr<std::string> CallsOfAll(absl::string_view group);
   absl::Status LostStore(const BrokenCall& broken, const absl::Status& error) const;
   absl::Status Known() const;

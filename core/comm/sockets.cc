@@ -8,6 +8,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <resolv.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
@@ -98,6 +100,21 @@ void ConnectionBreaker::CaptureTo(int32_t port) {
 
 void ConnectionBreaker::Break() const {
   for (int fd : sockets_) shutdown(fd, SHUT_RDWR);
+}
+
+// The resolver's state is each thread's own, and a changed one is not reloaded from /etc/resolv.conf.
+NoNameServers::NoNameServers() {
+  if (!(_res.options & RES_INIT)) res_init();
+  servers_ = std::exchange(_res.nscount, 0);
+}
+
+NoNameServers::~NoNameServers() {
+  _res.nscount = servers_;
+}
+
+bool IsNumericAddress(const std::string& host) {
+  in6_addr address;  // large enough for both kinds
+  return inet_pton(AF_INET, host.c_str(), &address) == 1 || inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
 bool IsLoopback(absl::string_view host) {

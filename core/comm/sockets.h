@@ -45,6 +45,23 @@ class ConnectionBreaker {
   std::vector<int> sockets_;
 };
 
+// In this scope this thread asks no name server. c10d looks up the name of every address that it connects to, for its
+// log alone; where no server answers, each look-up takes 5 s and more. Addresses and names in /etc/hosts are still
+// understood.
+class NoNameServers {
+ public:
+  NoNameServers();
+  ~NoNameServers();
+  NoNameServers(const NoNameServers&) = delete;
+  NoNameServers& operator=(const NoNameServers&) = delete;
+
+ private:
+  int servers_;
+};
+
+// True for "10.0.0.7" and "fe80::1", false for names.
+bool IsNumericAddress(const std::string& host);
+
 // "localhost", "127.0.0.1", "::1" and the like.
 bool IsLoopback(absl::string_view host);
 
