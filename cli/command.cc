@@ -94,9 +94,7 @@ int RunCommandLine(int argc, char** argv, const std::vector<Command>& commands) 
                     help_of ? std::vector<std::string>{"--help"} : std::vector<std::string>(argv + 2, argv + argc));
 }
 
-int ReportError(absl::string_view verb, const absl::Status& status) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "shardwright %s: %s\n", std::string(verb).c_str(), std::string(status.message()).c_str());
+int ExitStatusOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
       return kExitUsage;
@@ -106,6 +104,12 @@ int ReportError(absl::string_view verb, const absl::Status& status) {
     default:
       return kExitFailed;
   }
+}
+
+int ReportError(absl::string_view verb, const absl::Status& status) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "shardwright %s: %s\n", std::string(verb).c_str(), std::string(status.message()).c_str());
+  return ExitStatusOf(status);
 }
 
 }  // namespace shardwright::cli

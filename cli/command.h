@@ -36,8 +36,9 @@ struct Command {
 // Parses argv and runs its verb. Bad usage names the mistake, the nearest right word, and how to get help.
 int RunCommandLine(int argc, char** argv, const std::vector<Command>& commands);
 
-// Prints "shardwright VERB: message" on stderr; the exit status for it: kNotFound and kPermissionDenied 3,
-// kInvalidArgument 2, anything else 1.
+// The exit status for an error: kNotFound and kPermissionDenied 3, kInvalidArgument 2, anything else 1.
+int ExitStatusOf(const absl::Status& status);
+// Prints "shardwright VERB: message" on stderr; returns the exit status.
 int ReportError(absl::string_view verb, const absl::Status& status);
 
 }  // namespace shardwright::cli

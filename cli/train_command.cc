@@ -155,6 +155,7 @@ absl::StatusOr<int> LaunchSelf() {
   LaunchOptions options;
   options.ranks = FLAGS_nproc_per_node;
   options.store_port = store->port();
+  options.first_failed_rank = [&store] { return store->FirstFailedRank(); };
   return LaunchRanks(argv, options);
 }
 
@@ -172,10 +173,8 @@ int Finish(const absl::StatusOr<TrainResult>& result, const app::TrainOptions& o
            const RankEnvironment& environment) {
   if (!result.ok()) {
     if (environment.world_size == 1) return ReportError("train", result.status());
-    const absl::Status named = IsEcho(result.status(), environment.rank)
-                                   ? result.status()
-                                   : Annotate(result.status(), absl::StrCat("rank ", environment.rank));
-    return ReportError("train", named);
+    if (IsEcho(result.status(), environment.rank)) return ExitStatusOf(result.status());
+    return ReportError("train", Annotate(result.status(), absl::StrCat("rank ", environment.rank)));
   }
   if (result->stop_signal != 0) {
     if (environment.rank == 0)

@@ -41,6 +41,7 @@ class FlagFileWriter : public Callback {
  public:
   FlagFileWriter(Storage& storage, const TrainOptions& options) : storage_(storage), options_(options) {}
   absl::string_view name() const override { return "flag_file"; }
+  bool MayActAt(int64_t step) const override { return false; }
 
   void OnTrainStart(const TrainState& state) override {
     if (state.rank != 0 || options_.flag_file.empty()) return;

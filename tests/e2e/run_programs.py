@@ -91,6 +91,15 @@ def losses(text):
     return dict(re.findall(r"step\s+(\d+)/\d+\s+loss\s+(\S+)", text))
 
 
+def crc32c(content):
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
 def kill_group(process):
     if process.poll() is None:
         try:
@@ -114,6 +123,15 @@ def processes_of(text):
         if text.encode() in words and state != "Z":
             found.append(int(entry.name))
     return found
+
+
+def variable(pid, name):
+    """A variable of a process's environment, or None."""
+    try:
+        words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    return next((word.decode().split("=", 1)[1] for word in words if word.startswith(name.encode() + b"=")), None)
 
 
 def wait_until(condition, timeout=30):
