@@ -6,8 +6,8 @@
 
 namespace shardwright {
 
-// The lesser of the system's available memory (MemAvailable) and the headroom of this process's memory cgroup, version 1 or 2.
-// UINT64_MAX if neither can be read.
+// The lesser of the system's available memory (MemAvailable) and the headroom of this process's memory cgroup, version
+// 1 or 2. UINT64_MAX if neither can be read.
 uint64_t AvailableHostBytes();
 
 }  // namespace shardwright

@@ -16,7 +16,7 @@ absl::string_view WithoutTrailingSlashes(absl::string_view path) {
   return path;
 }
 
-absl::Status IgnoreNotFound(absl::Status status) {
+absl::Status IgnoreNotFound(const absl::Status& status) {
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
