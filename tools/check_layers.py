@@ -15,12 +15,15 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import build_graph  # pylint: disable=wrong-import-position
 
-# Folders whose subfolders (or files) are interchangeable implementations: one includes another only where said here.
-SIBLING_FOLDERS = ("core/format", "strategies")
-SIBLING_FILES = ("callbacks",)
-SIBLINGS_ALLOWED = {
-    ("core/format/native", "core/format/safetensors"),  # native's data files are safetensors
-    ("callbacks/progress", "callbacks/throughput"),  # arithmetic of rates, no callback
+# Folders whose subfolders are interchangeable implementations that do not know each other, with the parts that all of them
+# share, from the lowest up: a shared part includes those before it, an implementation any.
+SIBLING_FOLDERS = {
+    "core/format": ("bytes", "pickle", "computed", "torch", "safetensors"),
+    "strategies": (),
+}
+# The same for files.
+SIBLING_FILES = {
+    "callbacks": ("throughput",),
 }
 
 FENCED_FOLDERS = ("core/comm", "core/module", "core/models", "core/strategy", "strategies", "python_bindings", "tests")
@@ -163,15 +166,20 @@ class LayerCheck:
             self._check_siblings(source, path, header)
 
     def _check_siblings(self, folder, path, header):
+        """`path` and `header` are in the same folder of the level table."""
         if folder in SIBLING_FOLDERS:
-            mine, theirs = (p.rsplit("/", 1)[0] for p in (path, header))
-            below = mine != folder  # A table above its rows sees them all.
-            if below and theirs not in (mine, folder) and (mine, theirs) not in SIBLINGS_ALLOWED:
-                self.report(path, f"includes {header}: siblings do not know each other")
-        if folder in SIBLING_FILES:
-            stem, other = (p.rsplit(".", 1)[0] for p in (path, header))
-            if other != stem and stem != f"{folder}/{folder}" and (stem, other) not in SIBLINGS_ALLOWED:
-                self.report(path, f"includes {header}: siblings do not know each other")
+            mine, theirs = (p.rsplit("/", 1)[0].removeprefix(folder).lstrip("/") for p in (path, header))
+            shared = SIBLING_FOLDERS[folder]
+            table = mine == ""  # Above its rows: it sees them all.
+        elif folder in SIBLING_FILES:
+            mine, theirs = (p.rsplit(".", 1)[0].rsplit("/", 1)[1] for p in (path, header))
+            shared = SIBLING_FILES[folder]
+            table = mine == folder
+        else:
+            return
+        visible = shared[:shared.index(mine)] if mine in shared else shared
+        if not table and theirs not in ("", mine) and theirs not in visible:
+            self.report(path, f"includes {header}: siblings do not know each other")
 
     def _check_torch(self, target, path, includes):
         torch = [i for i in includes if TORCH_INCLUDE.match(i)]

@@ -14,7 +14,7 @@ packages=(
   g++ git python3 python3-venv python3-pip fortunes
   bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto bazel-skylib
   libabsl-dev libgflags-dev libgoogle-glog-dev libprotobuf-dev protobuf-compiler
-  libgloo-dev libisal-dev libxxhash-dev nlohmann-json3-dev zlib1g-dev
+  libgloo-dev libisal-dev libxxhash-dev nlohmann-json3-dev zlib1g-dev libzstd-dev
 )
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy shellcheck patchelf)
 

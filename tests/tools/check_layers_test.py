@@ -117,6 +117,22 @@ class CheckLayersTest(unittest.TestCase):
                                            library("dcp", ["//core/format:format", "//core/format/native:native"])))
         self.assert_only_problem(problems, "core/format/dcp/dcp.cc", "siblings")
 
+    def dcp_and_bytes(self, dcp, shared):
+        return self.problems(
+            core__format__bytes__BUILD=build("core/format", library("inflate", shared[1])),
+            core__format__bytes__inflate_DOT_h="",
+            core__format__bytes__inflate_DOT_cc=include("shardwright/core/format/bytes/inflate.h", *shared[0]),
+            core__format__dcp__dcp_DOT_cc=include("shardwright/core/format/dcp/dcp.h", *dcp[0]),
+            core__format__dcp__BUILD=build("core/format", library("dcp", ["//core/format:format", *dcp[1]])))
+
+    def test_implementation_includes_a_shared_part(self):
+        use = (["shardwright/core/format/bytes/inflate.h"], ["//core/format/bytes:inflate"])
+        self.assertEqual(self.dcp_and_bytes(use, ([], [])), [])
+
+    def test_shared_part_includes_an_implementation(self):
+        use = (["shardwright/core/format/dcp/dcp.h"], ["//core/format/dcp:dcp"])
+        self.assert_only_problem(self.dcp_and_bytes(([], []), use), "core/format/bytes/inflate.cc", "siblings")
+
     def test_sibling_files(self):
         problems = self.problems(
             callbacks__BUILD=build("callbacks", library("progress", [":other"]), library("callbacks", [":progress"]),
