@@ -38,6 +38,9 @@ std::string C10dWorld::StoreName() const {
 absl::StatusOr<std::shared_ptr<C10dWorld>> C10dWorld::Connect(const RankEnvironment& environment,
                                                               const C10dOptions& options) {
   const SignalsBlocked blocked;
+  // Gloo's groups connect to the store, too.
+  std::optional<NoNameServers> no_name_servers;
+  if (NeedsNoNameServer(environment.master_address)) no_name_servers.emplace();
   auto world = std::make_shared<C10dWorld>(environment, options);
   const auto connect = [&]() -> absl::Status {
     SW_RETURN_IF_ERROR(world->OpenStore()) << "reaching " << world->StoreName();

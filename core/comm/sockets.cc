@@ -112,8 +112,9 @@ NoNameServers::~NoNameServers() {
   _res.nscount = servers_;
 }
 
-bool IsNumericAddress(const std::string& host) {
+bool NeedsNoNameServer(const std::string& host) {
   in6_addr address;  // large enough for both kinds
+  if (IsLoopback(host)) return true;
   return inet_pton(AF_INET, host.c_str(), &address) == 1 || inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 

@@ -59,8 +59,8 @@ class NoNameServers {
   int servers_;
 };
 
-// True for "10.0.0.7" and "fe80::1", false for names.
-bool IsNumericAddress(const std::string& host);
+// True for "10.0.0.7", "fe80::1" and "localhost", false for other names.
+bool NeedsNoNameServer(const std::string& host);
 
 // "localhost", "127.0.0.1", "::1" and the like.
 bool IsLoopback(absl::string_view host);

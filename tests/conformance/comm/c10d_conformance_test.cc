@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "shardwright/core/comm/c10d.h"
 #include "shardwright/core/comm/rank_environment.h"
-#include "tests/conformance/comm/communicator_conformance.h"
+#include "shardwright/tests/conformance/comm/communicator_conformance.h"
 
 namespace shardwright {
 namespace {

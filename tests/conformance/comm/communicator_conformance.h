@@ -28,7 +28,7 @@
 #include "shardwright/core/comm/communicator.h"
 #include "shardwright/core/comm/half_float.h"
 #include "shardwright/core/manifest/dtype.h"
-#include "tests/testing/status_matchers.h"
+#include "shardwright/tests/testing/status_matchers.h"
 
 namespace shardwright {
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "shardwright/core/comm/thread_communicator.h"
-#include "tests/conformance/comm/communicator_conformance.h"
+#include "shardwright/tests/conformance/comm/communicator_conformance.h"
 
 namespace shardwright {
 

@@ -20,7 +20,7 @@
 #include "shardwright/core/comm/c10d.h"
 #include "shardwright/core/comm/launcher.h"
 #include "shardwright/core/comm/sockets.h"
-#include "tests/testing/status_matchers.h"
+#include "shardwright/tests/testing/status_matchers.h"
 
 namespace shardwright {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "shardwright/core/comm/thread_communicator.h"
-#include "tests/testing/status_matchers.h"
+#include "shardwright/tests/testing/status_matchers.h"
 
 namespace shardwright {
 namespace {

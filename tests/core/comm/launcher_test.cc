@@ -22,7 +22,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "tests/testing/status_matchers.h"
+#include "shardwright/tests/testing/status_matchers.h"
 
 namespace shardwright {
 namespace {

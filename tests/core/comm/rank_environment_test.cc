@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "tests/testing/status_matchers.h"
+#include "shardwright/tests/testing/status_matchers.h"
 
 namespace shardwright {
 namespace {

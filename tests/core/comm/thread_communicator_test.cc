@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "tests/testing/status_matchers.h"
+#include "shardwright/tests/testing/status_matchers.h"
 
 namespace shardwright {
 namespace {
