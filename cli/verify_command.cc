@@ -37,10 +37,7 @@ Timed VerifyOne(Storage& storage, const std::string& path, CheckLevel level) {
 
 std::string Line(const Timed& timed, size_t width) {
   const VerifyResult& result = timed.result;
-  const bool loud = result.verdict == VerifyVerdict::kDamaged;
-  std::string label(VerdictName(result.verdict));
-  if (loud) absl::AsciiStrToUpper(&label);
-  std::string out = absl::StrFormat("%-10s %-*s", label, static_cast<int>(width), result.path);
+  std::string out = absl::StrFormat("%-10s %-*s", VerdictName(result.verdict), static_cast<int>(width), result.path);
   if (result.verdict == VerifyVerdict::kOk) {
     return absl::StrFormat("%s  %s  %.2f s\n", out, FormatBytes(result.bytes_checked),
                            absl::ToDoubleSeconds(timed.duration));
@@ -72,7 +69,7 @@ std::string Summary(const std::map<VerifyVerdict, int>& counts) {
   std::vector<std::string> parts;
   for (const auto& [verdict, count] : counts) {
     total += count;
-    parts.push_back(absl::StrCat(count, " ", VerdictName(verdict)));
+    parts.push_back(absl::StrCat(count, " ", absl::AsciiStrToLower(VerdictName(verdict))));
   }
   return absl::StrCat(total, " checked: ", absl::StrJoin(parts, ", "), "\n");
 }
