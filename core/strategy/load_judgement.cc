@@ -44,6 +44,7 @@ absl::StatusOr<std::vector<std::vector<std::string>>> Exchange(Communicator& com
                                                                const std::vector<std::string>& mine) {
   SW_ASSIGN_OR_RETURN(const std::vector<std::string> messages, comm.AllGatherBytes(Pack(mine)));
   std::vector<std::vector<std::string>> lists;
+  lists.reserve(messages.size());
   for (const std::string& message : messages) lists.push_back(Unpack(message));
   return lists;
 }

@@ -110,6 +110,7 @@ absl::StatusOr<std::vector<std::string>> CompareOptimizer(const Value::Map& reco
     }
   }
   std::vector<std::string> notes;
+  notes.reserve(parameters_by_change.size());
   for (const auto& [change, count] : parameters_by_change) {
     notes.push_back(absl::StrCat("optimizer: ", change, " (", count, count == 1 ? " parameter)" : " parameters)"));
   }
