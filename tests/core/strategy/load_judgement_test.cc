@@ -53,6 +53,7 @@ LocalState StateOf(const std::vector<TensorMeta>& tensors) {
 
 std::vector<std::string> NamesOf(const std::vector<LoadTensor>& tensors) {
   std::vector<std::string> names;
+  names.reserve(tensors.size());
   for (const LoadTensor& tensor : tensors) names.push_back(tensor.target.name);
   return names;
 }
@@ -69,7 +70,7 @@ Outcome JudgeOnRanks(const std::vector<LocalState>& states, const std::shared_pt
   outcome.statuses = RunRanks(static_cast<int32_t>(states.size()), [&](CommGroups& groups) {
     const LoadView view(manifest);
     auto judgement = JudgeLoad(*groups.control, view, states[groups.rank()], {.strict = strict});
-    if (judgement.ok()) outcome.judgements[groups.rank()] = *std::move(judgement);
+    if (judgement.ok()) outcome.judgements[groups.rank()] = *judgement;
     return judgement.status();
   });
   return outcome;
