@@ -67,10 +67,9 @@ absl::StatusOr<std::vector<std::unique_ptr<Callback>>> MakeCallbacks(const Train
   return callbacks;
 }
 
-uint64_t BudgetOfRank(const TrainOptions& options, const World& world) {
-  uint64_t node = options.host_memory_budget_bytes;
-  if (node == 0) node = AvailableHostBytes() / 10 * 8;
-  return node / static_cast<uint64_t>(world.ranks_per_node);
+// Plans compare what all ranks of a node hold together with it.
+uint64_t HostBudget(const TrainOptions& options) {
+  return options.host_memory_budget_bytes > 0 ? options.host_memory_budget_bytes : AvailableHostBytes() / 10 * 8;
 }
 
 TrainerOptions ToTrainerOptions(const TrainOptions& options, const ModelOptions& effective) {
@@ -152,7 +151,7 @@ absl::StatusOr<TrainResult> Train(const TrainOptions& options, const TrainTables
   SW_ASSIGN_OR_RETURN(CommGroups groups, ConnectC10d(environment, {.timeout = options.timeout}));
   const std::unique_ptr<Storage> storage = MakePosixStorage();
   const World world{environment.world_size, environment.local_world_size};
-  MemoryBudget budget(BudgetOfRank(options, world));
+  MemoryBudget budget(HostBudget(options));
   const StrategyContext context{&groups, storage.get(), &budget, world};
   if (groups.rank() == 0) note(RunTitle(options, *parts.module, world));
   parts.callbacks.push_back(std::make_unique<FlagFileWriter>(*storage, options));

@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "shardwright/core/base/status_macros.h"
+#include "shardwright/core/checkpoint/check_level.h"
 #include "shardwright/core/checkpoint/verify.h"
 #include "shardwright/core/format/native/native.h"
 

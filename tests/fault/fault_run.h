@@ -14,6 +14,7 @@
 #include "shardwright/core/storage/storage.h"
 #include "shardwright/tests/testing/checkpoint_runs.h"
 #include "shardwright/tests/testing/fault_storage.h"
+#include "shardwright/tests/testing/state_maker.h"
 
 namespace shardwright::testing {
 

@@ -20,7 +20,6 @@ namespace shardwright::testing {
 namespace {
 
 using ::testing::AnyOf;
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -471,6 +470,7 @@ TEST_P(FaultStorageTest, WhatIsSyncedSurvivesEveryPartialLoss) {
 TEST_P(FaultStorageTest, RanksMayUseItAtOnce) {
   constexpr int kRanks = 4;
   std::vector<std::thread> ranks;
+  ranks.reserve(kRanks);
   for (int rank = 0; rank < kRanks; ++rank) {
     ranks.emplace_back([&, rank] {
       for (int i = 0; i < 20; ++i) Write(faults_, absl::StrCat(rank, "-", i), "x");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
 namespace shardwright::testing {
@@ -13,11 +14,12 @@ std::string RawBytes(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-const MadeTensor* FindMade(const std::vector<MadeTensor>& tensors, absl::string_view name) {
-  for (const MadeTensor& tensor : tensors) {
-    if (tensor.meta.name == name) return &tensor;
-  }
-  return nullptr;
+using MadeByName = absl::flat_hash_map<absl::string_view, const MadeTensor*>;
+
+MadeByName IndexByName(const std::vector<MadeTensor>& tensors) {
+  MadeByName by_name;
+  for (const MadeTensor& tensor : tensors) by_name.emplace(tensor.meta.name, &tensor);
+  return by_name;
 }
 
 }  // namespace
@@ -132,9 +134,10 @@ void RankState::Allocate(const std::vector<MadeTensor>& tensors, PlacementRule r
 
 RankState::RankState(const std::vector<MadeTensor>& tensors, PlacementRule rule, int32_t rank, int32_t world_size) {
   Allocate(tensors, rule, rank, world_size);
+  const MadeByName by_name = IndexByName(tensors);
   for (LocalTensor& local : state_) {
     if (!local.alias_of.empty() || local.box.empty()) continue;
-    const std::string bytes = BoxBytes(*FindMade(tensors, local.meta.name), local.box);
+    const std::string bytes = BoxBytes(*by_name.at(local.meta.name), local.box);
     std::memcpy(local.data, bytes.data(), bytes.size());
   }
 }
@@ -148,13 +151,13 @@ RankState::RankState(const std::vector<MadeTensor>& tensors, PlacementRule rule,
 }
 
 std::vector<std::string> RankState::Differences(const std::vector<MadeTensor>& tensors) const {
+  const MadeByName by_name = IndexByName(tensors);
   std::vector<std::string> names;
   for (const LocalTensor& local : state_) {
     if (local.box.empty()) continue;
-    const std::string name = local.alias_of.empty() ? local.meta.name : local.alias_of;
-    const MadeTensor* made = FindMade(tensors, name);
+    const auto made = by_name.find(local.alias_of.empty() ? local.meta.name : local.alias_of);
     const std::string held(local.data, static_cast<size_t>(local.bytes()));
-    if (made == nullptr || held != BoxBytes(*made, local.box)) names.push_back(local.meta.name);
+    if (made == by_name.end() || held != BoxBytes(*made->second, local.box)) names.push_back(local.meta.name);
   }
   return names;
 }

@@ -27,9 +27,12 @@ MATCHER(IsOk, "is OK") {
 MATCHER_P2(StatusIsImpl, code, message, "is a status of that code and message") {
   const absl::Status status = ::shardwright::internal::ToStatus(arg);
   *result_listener << status.ToString();
-  return status.code() == code && ::testing::ExplainMatchResult(message, std::string(status.message()), result_listener);
+  return status.code() == code &&
+         ::testing::ExplainMatchResult(message, std::string(status.message()), result_listener);
 }
-inline auto StatusIs(absl::StatusCode code) { return StatusIsImpl(code, ::testing::Matcher<std::string>(::testing::_)); }
+inline auto StatusIs(absl::StatusCode code) {
+  return StatusIsImpl(code, ::testing::Matcher<std::string>(::testing::_));
+}
 inline auto StatusIs(absl::StatusCode code, ::testing::Matcher<std::string> message) {
   return StatusIsImpl(code, message);
 }
@@ -46,9 +49,9 @@ MATCHER_P(IsOkAndHolds, matcher, "is OK and holds a matching value") {
 
 #define SW_ASSERT_OK_AND_ASSIGN(lhs, expr) \
   SW_INTERNAL_ASSERT_OK_AND_ASSIGN(SW_INTERNAL_CONCAT(sw_statusor_, __LINE__), lhs, expr)
-#define SW_INTERNAL_ASSERT_OK_AND_ASSIGN(statusor, lhs, expr)       \
-  auto statusor = (expr);                                          \
-  ASSERT_TRUE(statusor.ok()) << statusor.status();                 \
+#define SW_INTERNAL_ASSERT_OK_AND_ASSIGN(statusor, lhs, expr) \
+  auto statusor = (expr);                                     \
+  ASSERT_TRUE(statusor.ok()) << statusor.status();            \
   lhs = std::move(statusor).value()
 
 #endif  // SHARDWRIGHT_TESTS_TESTING_STATUS_MATCHERS_H_

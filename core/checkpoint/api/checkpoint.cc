@@ -23,8 +23,8 @@ VerifyResult Verify(absl::string_view path, CheckLevel level) {
   return VerifyCheckpoint(*MakePosixStorage(), path, level);
 }
 
-absl::StatusOr<SaveReport> WriteCheckpoint(absl::string_view path, const LocalState& tensors, const SaveContent& content,
-                                           SaveLayout layout) {
+absl::StatusOr<SaveReport> WriteCheckpoint(absl::string_view path, const LocalState& tensors,
+                                           const SaveContent& content, SaveLayout layout) {
   std::vector<SaveTensor> planned;
   for (const LocalTensor& tensor : tensors) {
     SW_RETURN_IF_ERROR(tensor.box.IsWhole(tensor.meta.shape)

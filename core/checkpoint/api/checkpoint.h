@@ -1,4 +1,5 @@
-// Checkpoints without a training run: open, read slices, write, verify. Torch-free; depend on @shardwright//:checkpoint.
+// Checkpoints without a training run: open, read slices, write, verify. Torch-free; depend on
+// @shardwright//:checkpoint.
 //
 //   SW_ASSIGN_OR_RETURN(auto checkpoint, shardwright::OpenCheckpoint("/ckpt/step-00004000"));
 //   const TensorMeta& meta = checkpoint->manifest().Find("wte.weight")->meta;
@@ -32,9 +33,10 @@ class Checkpoint {
   const std::string& path() const { return path_; }
   const Manifest& manifest() const { return *manifest_; }
 
-  // Fills `out` with `box` of the tensor (or of what it is an alias of): dense, row-major, dtype as stored, little-endian.
-  // Reads just the bytes of the box, widened to whole checksum chunks. kNotFound for an unknown name; kInvalidArgument for a
-  // box outside the shape or an `out` of another length; kDataLoss naming tensor, shard, file and offset for damage.
+  // Fills `out` with `box` of the tensor (or of what it is an alias of): dense, row-major, dtype as stored,
+  // little-endian. Reads just the bytes of the box, widened to whole checksum chunks. kNotFound for an unknown name;
+  // kInvalidArgument for a box outside the shape or an `out` of another length; kDataLoss naming tensor, shard, file
+  // and offset for damage.
   absl::Status Read(absl::string_view name, const Box& box, absl::Span<char> out,
                     CheckLevel check = CheckLevel::kFull) const {
     return ReadBox(*storage_, path_, *manifest_, name, box, out, check);
@@ -53,8 +55,8 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(absl::string_view pat
 VerifyResult Verify(absl::string_view path, CheckLevel level = CheckLevel::kFull);
 
 // Writes whole tensors as a checkpoint, atomically: it is there whole or not at all. kAlreadyExists if `path` is taken.
-absl::StatusOr<SaveReport> WriteCheckpoint(absl::string_view path, const LocalState& tensors, const SaveContent& content,
-                                           SaveLayout layout = SaveLayout::kSingleFile);
+absl::StatusOr<SaveReport> WriteCheckpoint(absl::string_view path, const LocalState& tensors,
+                                           const SaveContent& content, SaveLayout layout = SaveLayout::kSingleFile);
 
 }  // namespace shardwright
 

@@ -143,6 +143,7 @@ TEST_P(FilesConformance, SeveralWritersFillOneFile) {
   constexpr size_t kPiece = 10'007;
   SW_ASSERT_OK_AND_ASSIGN(const auto created, storage_.CreateFile(At("f")));
   std::vector<std::thread> writers;
+  writers.reserve(kWriters);
   for (int w = 0; w < kWriters; ++w) {
     writers.emplace_back([&, w] {
       SW_ASSERT_OK_AND_ASSIGN(const auto file, storage_.OpenWrite(At("f")));

@@ -76,8 +76,10 @@ TEST_P(NamesConformance, CreateDirectoriesMakesParentsAndIsIdempotent) {
 }
 
 TEST_P(NamesConformance, CreateDirectoriesIsSafeAgainstItself) {
+  constexpr int kThreads = 4;
   std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
+  threads.reserve(kThreads);
+  for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] { EXPECT_THAT(storage_.CreateDirectories(At("a/b/c/d/e")), IsOk()); });
   }
   for (std::thread& thread : threads) thread.join();

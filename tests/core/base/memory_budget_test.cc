@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "shardwright/tests/testing/status_matchers.h"
 
 namespace shardwright {
@@ -119,8 +118,10 @@ TEST(MemoryBudget, ManyThreadsNeverOvershoot) {
   MemoryBudget budget(kLimit);
   std::atomic<uint64_t> out = 0;
   std::atomic<bool> overshot = false;
+  constexpr int kThreads = 8;
   std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
+  threads.reserve(kThreads);
+  for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937_64 random(seed + t);
       for (int i = 0; i < 500; ++i) {

@@ -12,8 +12,8 @@ namespace shardwright {
 namespace {
 
 using ::shardwright::testing::IsOk;
-using ::shardwright::testing::Make;
 using ::shardwright::testing::MadeTensor;
+using ::shardwright::testing::Make;
 using ::shardwright::testing::Meta;
 using ::shardwright::testing::RandomTensors;
 using ::shardwright::testing::StatusIs;
