@@ -68,6 +68,10 @@ bool IsContiguous(const Box& container, const Box& part);
 // Offset in elements of the first element of `part` within `container`; both non-empty.
 int64_t FirstElement(const Box& container, const Box& part);
 
+// The elements [begin, end) of the flattened (row-major) tensor as boxes, in order, each contiguous in the tensor: at
+// most 2 * rank - 1 of them, none if begin == end. `shape` is a checked one, 0 <= begin <= end <= its elements.
+std::vector<Box> BoxesOfFlatRange(const Shape& shape, int64_t begin, int64_t end);
+
 // Copies `part` from the dense block of `source_box` into the dense block of `target_box`; both contain `part`.
 void CopyBox(const char* source, const Box& source_box, char* target, const Box& target_box, const Box& part,
              int64_t item_size);

@@ -279,6 +279,9 @@ absl::StatusOr<std::string> EncodeManifest(const Manifest& manifest) {
     return absl::InvalidArgumentError(absl::StrCat("encoding a manifest of format version ", data.format_version,
                                                    ": this writer knows version ", kFormatVersion));
   }
+  if (manifest.kind() != ManifestKind::kNative) {
+    return absl::InvalidArgumentError("encoding the manifest of a foreign checkpoint: only native ones are persisted");
+  }
   Arena arena;
   auto* message = Arena::CreateMessage<pb::CheckpointManifest>(&arena);
   Encode(data, *message);

@@ -15,7 +15,8 @@
 namespace shardwright {
 
 // Deterministic: equal data give equal bytes. kInvalidArgument if a message would exceed 2 GiB - 1, and for a format
-// version that is not kFormatVersion: of a newer manifest, what this code does not know would be lost.
+// version that is not kFormatVersion: of a newer manifest, what this code does not know would be lost; and for
+// manifests of foreign checkpoints.
 absl::StatusOr<std::string> EncodeManifest(const Manifest& manifest);
 
 // kDataLoss for damaged bytes; kUnimplemented naming both versions if min_reader_version is newer than this reader.

@@ -21,9 +21,20 @@ constexpr DTypeRow kRows[] = {
 constexpr int kRowCount = sizeof(kRows) / sizeof(kRows[0]);
 static_assert(kRowCount == static_cast<int>(DType::kFloat8E5M2FNUZ) + 1);
 
+// Indexed by the persisted number above the gap.
+constexpr DTypeRow kForeignRows[] = {{"C128", 16}, {"C32", 4}, {"F4_X2", 1}};
+constexpr int kForeignBegin = static_cast<int>(DType::kComplex128);
+constexpr int kForeignEnd = kForeignBegin + sizeof(kForeignRows) / sizeof(kForeignRows[0]);
+static_assert(kForeignEnd == static_cast<int>(DType::kFloat4E2M1x2) + 1);
+
+bool IsForeign(int number) {
+  return number >= kForeignBegin && number < kForeignEnd;
+}
+
 const DTypeRow& RowOf(DType dtype) {
   const int number = static_cast<int>(dtype);
-  return kRows[IsKnownDType(number) ? number : 0];
+  if (IsForeign(number)) return kForeignRows[number - kForeignBegin];
+  return kRows[IsNativeDType(dtype) ? number : 0];
 }
 
 }  // namespace
@@ -40,11 +51,19 @@ absl::StatusOr<DType> ParseDType(absl::string_view name) {
   for (int number = 1; number < kRowCount; ++number) {
     if (kRows[number].name == name) return static_cast<DType>(number);
   }
+  for (int number = kForeignBegin; number < kForeignEnd; ++number) {
+    if (kForeignRows[number - kForeignBegin].name == name) return static_cast<DType>(number);
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown element type \"", absl::CHexEscape(name.substr(0, 64)), "\""));
 }
 
 bool IsKnownDType(int number) {
+  return IsForeign(number) || (number > 0 && number < kRowCount);
+}
+
+bool IsNativeDType(DType dtype) {
+  const int number = static_cast<int>(dtype);
   return number > 0 && number < kRowCount;
 }
 

@@ -29,16 +29,16 @@ absl::StatusOr<SaveLayout> ParseSaveLayout(absl::string_view name) {
       absl::StrCat("unknown layout \"", absl::CHexEscape(name), "\" (known: sharded, single_file)"));
 }
 
-absl::StatusOr<std::shared_ptr<const Manifest>> Manifest::Create(ManifestData data) {
+absl::StatusOr<std::shared_ptr<const Manifest>> Manifest::Create(ManifestData data, ManifestKind kind) {
   const auto by_name = [](const TensorEntry& a, const TensorEntry& b) { return a.meta.name < b.meta.name; };
   if (!std::is_sorted(data.tensors.begin(), data.tensors.end(), by_name)) {
     std::stable_sort(data.tensors.begin(), data.tensors.end(), by_name);
   }
-  SW_RETURN_IF_ERROR(ValidateManifest(data));
-  return std::shared_ptr<const Manifest>(new Manifest(std::move(data)));
+  SW_RETURN_IF_ERROR(ValidateManifest(data, kind));
+  return std::shared_ptr<const Manifest>(new Manifest(std::move(data), kind));
 }
 
-Manifest::Manifest(ManifestData data) : data_(std::move(data)) {
+Manifest::Manifest(ManifestData data, ManifestKind kind) : data_(std::move(data)), kind_(kind) {
   by_name_.reserve(data_.tensors.size());
   for (size_t i = 0; i < data_.tensors.size(); ++i) by_name_.emplace(data_.tensors[i].meta.name, i);
 }

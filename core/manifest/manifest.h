@@ -48,6 +48,9 @@ struct TensorEntry {
   TensorMeta meta;
   std::string alias_of;  // not empty: no shards of its own, the bytes are that tensor's (tied weights)
   std::vector<ShardMeta> shards;
+  // Foreign manifests only: no shards of its own, its bytes lie in no file as they are wanted (compressed, strided);
+  // the reader of the format makes them (a TensorSource).
+  bool computed = false;
   friend bool operator==(const TensorEntry&, const TensorEntry&) = default;
 };
 
@@ -92,6 +95,10 @@ struct ManifestData {
   friend bool operator==(const ManifestData&, const ManifestData&) = default;
 };
 
+// Whose checkpoint a manifest describes. Those of other systems may hold what a native one may not: shards that share
+// bytes (views of one storage), computed tensors, tensors of the run's state, and types that native files lack.
+enum class ManifestKind { kNative, kForeign };
+
 // Validated and immutable. Thread-safe (const only).
 class Manifest {
  public:
@@ -100,9 +107,11 @@ class Manifest {
   // has the length of its box; shards tile their tensor without gap or overlap and do not overlap each other in a file;
   // aliases have no shards and name a tensor of equal shape and dtype that is no alias; every product fits int64; chunk
   // counts match lengths; counts are not negative; extras nest at most kMaxValueDepth deep; enumerations have known
-  // numbers.
-  static absl::StatusOr<std::shared_ptr<const Manifest>> Create(ManifestData data);
+  // numbers. Of kForeign, shards may overlap each other in a file, and computed tensors have none.
+  static absl::StatusOr<std::shared_ptr<const Manifest>> Create(ManifestData data,
+                                                                ManifestKind kind = ManifestKind::kNative);
 
+  ManifestKind kind() const { return kind_; }
   const ManifestData& data() const { return data_; }
   const std::vector<TensorEntry>& tensors() const { return data_.tensors; }
   const std::vector<FileMeta>& files() const { return data_.files; }
@@ -110,12 +119,13 @@ class Manifest {
   const TensorEntry* Find(absl::string_view name) const;
   // The entry that holds the bytes: itself, or the target of its alias.
   const TensorEntry& Resolve(const TensorEntry& entry) const;
-  // Sum of all shard lengths.
+  // Sum of all shard lengths: nothing for computed tensors.
   uint64_t TotalBytes() const;
 
  private:
-  explicit Manifest(ManifestData data);
+  Manifest(ManifestData data, ManifestKind kind);
   ManifestData data_;
+  ManifestKind kind_;
   absl::flat_hash_map<absl::string_view, size_t> by_name_;  // views into data_.tensors, which never changes
 };
 

@@ -15,6 +15,7 @@ enum class Role : uint8_t {
   kParameter = 1,
   kBuffer = 2,
   kOptimizer = 3,
+  kState = 4,  // of the run, not of the model: random state, a callback's best score; foreign checkpoints only
 };
 
 // Optimizer state is found by these fields, never by taking its name apart.

@@ -121,7 +121,7 @@ absl::Status ValidateMeta(const TensorMeta& meta) {
   if (!IsKnownDType(static_cast<int>(meta.dtype))) {
     return DataLoss("unknown element type number ", static_cast<int>(meta.dtype));
   }
-  if (meta.role < Role::kParameter || meta.role > Role::kOptimizer) {
+  if (meta.role < Role::kParameter || meta.role > Role::kState) {
     return DataLoss("unknown role number ", static_cast<int>(meta.role));
   }
   if (meta.shape.size() > kMaxDimensions) {
@@ -178,8 +178,23 @@ absl::Status ValidateTiling(const TensorEntry& tensor) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateTensor(const TensorEntry& tensor, const std::vector<FileMeta>& files) {
+// What only manifests of foreign checkpoints may hold.
+absl::Status ValidateNative(const TensorEntry& tensor) {
+  if (tensor.computed) return DataLoss("computed, which only tensors of foreign checkpoints are");
+  if (tensor.meta.role == Role::kState) return DataLoss("state of the run, which only foreign checkpoints hold");
+  if (!IsNativeDType(tensor.meta.dtype)) return DataLoss("type ", DTypeName(tensor.meta.dtype), " is not native");
+  return absl::OkStatus();
+}
+
+absl::Status ValidateTensor(const TensorEntry& tensor, const std::vector<FileMeta>& files, ManifestKind kind) {
   SW_RETURN_IF_ERROR(ValidateMeta(tensor.meta));
+  if (kind == ManifestKind::kNative) {
+    SW_RETURN_IF_ERROR(ValidateNative(tensor));
+  }
+  if (tensor.computed) {
+    if (tensor.shards.empty() && tensor.alias_of.empty()) return absl::OkStatus();
+    return DataLoss("computed, with ", tensor.shards.size(), " shards or an alias");
+  }
   if (!tensor.alias_of.empty()) {
     if (tensor.shards.empty()) return absl::OkStatus();
     return DataLoss("alias of ", Quote(tensor.alias_of), " with ", tensor.shards.size(), " shards of its own");
@@ -206,13 +221,13 @@ absl::Status ValidateAlias(const TensorEntry& alias, const std::vector<TensorEnt
   return absl::OkStatus();
 }
 
-absl::Status ValidateTensors(const ManifestData& data) {
+absl::Status ValidateTensors(const ManifestData& data, ManifestKind kind) {
   const std::vector<TensorEntry>& tensors = data.tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const std::string& name = tensors[i].meta.name;
     if (name.empty()) return DataLoss("a tensor without a name");
     if (i > 0 && tensors[i - 1].meta.name == name) return DataLoss("tensor ", Quote(name), " is listed twice");
-    SW_RETURN_IF_ERROR(ValidateTensor(tensors[i], data.files)) << "tensor " << Quote(name);
+    SW_RETURN_IF_ERROR(ValidateTensor(tensors[i], data.files, kind)) << "tensor " << Quote(name);
     if (tensors[i].alias_of.empty()) continue;
     SW_RETURN_IF_ERROR(ValidateAlias(tensors[i], tensors)) << "tensor " << Quote(name);
   }
@@ -252,13 +267,13 @@ absl::Status ValidateExtents(const ManifestData& data) {
 
 }  // namespace
 
-absl::Status ValidateManifest(const ManifestData& data) {
+absl::Status ValidateManifest(const ManifestData& data, ManifestKind kind) {
   SW_RETURN_IF_ERROR(ValidateVersions(data));
   SW_RETURN_IF_ERROR(ValidateRun(data));
   SW_RETURN_IF_ERROR(ValidateAllExtras(data));
   SW_RETURN_IF_ERROR(ValidateFiles(data.files));
-  SW_RETURN_IF_ERROR(ValidateTensors(data));
-  return ValidateExtents(data);
+  SW_RETURN_IF_ERROR(ValidateTensors(data, kind));
+  return kind == ManifestKind::kNative ? ValidateExtents(data) : absl::OkStatus();
 }
 
 }  // namespace shardwright

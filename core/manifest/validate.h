@@ -8,7 +8,7 @@
 namespace shardwright {
 
 // As Manifest::Create says. `data.tensors` must be sorted by name.
-absl::Status ValidateManifest(const ManifestData& data);
+absl::Status ValidateManifest(const ManifestData& data, ManifestKind kind);
 
 }  // namespace shardwright
 

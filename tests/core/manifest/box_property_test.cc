@@ -231,5 +231,27 @@ TEST_F(BoxPropertyTest, CopyBoxMovesThePartAndNothingElse) {
   }
 }
 
+// The boxes of a flat range hold just its elements, once each and in order, each box in one run, and are few.
+TEST_F(BoxPropertyTest, FlatRangesAreFewContiguousBoxes) {
+  for (int round = 0; round < kRounds; ++round) {
+    const Shape shape = RandomShape(random_);
+    const Box whole = Box::Whole(shape);
+    const int64_t a = Uniform(random_, 0, whole.elements());
+    const int64_t b = Uniform(random_, 0, whole.elements());
+    const int64_t begin = std::min(a, b);
+    const int64_t end = std::max(a, b);
+    const std::vector<Box> boxes = BoxesOfFlatRange(shape, begin, end);
+    ASSERT_LE(boxes.size(), static_cast<size_t>(std::max(1, 2 * whole.rank() - 1))) << ShapeToString(shape);
+    int64_t next = begin;
+    for (const Box& box : boxes) {
+      ASSERT_FALSE(box.empty());
+      ASSERT_TRUE(IsContiguous(whole, box)) << box.ToString() << " of " << ShapeToString(shape);
+      ASSERT_EQ(FirstElement(whole, box), next) << box.ToString() << " of " << ShapeToString(shape);
+      next += box.elements();
+    }
+    ASSERT_EQ(next, end) << ShapeToString(shape);
+  }
+}
+
 }  // namespace
 }  // namespace shardwright

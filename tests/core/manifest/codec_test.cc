@@ -41,6 +41,11 @@ std::string MessageOf(const std::string& frame) {
   return frame.substr(kFrameHeadBytes);
 }
 
+TEST(CodecTest, OnlyNativeManifestsAreEncoded) {
+  SW_ASSERT_OK_AND_ASSIGN(const auto manifest, Manifest::Create(SampleManifestData(), ManifestKind::kForeign));
+  EXPECT_THAT(EncodeManifest(*manifest), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("foreign")));
+}
+
 TEST(CodecTest, RoundTripsEveryField) {
   const ManifestData data = SampleManifestData();
   SW_ASSERT_OK_AND_ASSIGN(const auto decoded, DecodeManifest(EncodeData(data)));

@@ -44,7 +44,27 @@ TEST(DTypeTest, NumbersNamesAndSizesAreFrozen) {
   }
 }
 
+TEST(DTypeTest, ForeignOnesAreNumberedApart) {
+  struct Row {
+    int number;
+    const char* name;
+    int64_t size;
+  };
+  for (const Row& row : {Row{32, "C128", 16}, Row{33, "C32", 4}, Row{34, "F4_X2", 1}}) {
+    const DType dtype = static_cast<DType>(row.number);
+    EXPECT_TRUE(IsKnownDType(row.number));
+    EXPECT_FALSE(IsNativeDType(dtype));
+    EXPECT_EQ(DTypeName(dtype), row.name);
+    EXPECT_EQ(ItemSize(dtype), row.size) << row.name;
+    EXPECT_THAT(ParseDType(row.name), IsOkAndHolds(dtype));
+  }
+  EXPECT_TRUE(IsNativeDType(DType::kFloat8E5M2FNUZ));
+  EXPECT_FALSE(IsNativeDType(DType::kInvalid));
+}
+
 TEST(DTypeTest, UnknownOnesAreRefused) {
+  EXPECT_FALSE(IsKnownDType(31));
+  EXPECT_FALSE(IsKnownDType(35));
   EXPECT_FALSE(IsKnownDType(0));
   EXPECT_FALSE(IsKnownDType(-1));
   EXPECT_FALSE(IsKnownDType(20));

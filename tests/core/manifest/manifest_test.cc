@@ -31,6 +31,46 @@ TEST(ManifestTest, AcceptsTheSampleAndFindsItsTensors) {
   EXPECT_EQ(manifest->TotalBytes(), 300u * 256 * 2 + 96 + 8 + 96);
 }
 
+// What checkpoints of other systems may hold, and native ones may not.
+TEST(ForeignManifestTest, SharedBytesComputedTensorsStateAndForeignTypes) {
+  const auto refused_natively = [](const std::function<void(ManifestData&)>& change, const char* message) {
+    ManifestData data = SampleManifestData();
+    change(data);
+    EXPECT_THAT(Manifest::Create(data), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(message)));
+    SW_ASSERT_OK_AND_ASSIGN(const auto manifest, Manifest::Create(data, ManifestKind::kForeign));
+    EXPECT_EQ(manifest->kind(), ManifestKind::kForeign);
+  };
+  refused_natively(
+      [](ManifestData& data) {
+        TensorEntry view = TensorOf(data, "wq");
+        view.meta.name = "view of wq";
+        data.tensors.push_back(view);
+      },
+      "overlap in file");
+  refused_natively(
+      [](ManifestData& data) {
+        TensorOf(data, "wq").shards.clear();
+        TensorOf(data, "wq").computed = true;
+      },
+      "computed");
+  refused_natively([](ManifestData& data) { TensorOf(data, "steps").meta.role = Role::kState; }, "state of the run");
+  refused_natively(
+      [](ManifestData& data) {
+        data.tensors.push_back({.meta = {.name = "z", .dtype = DType::kComplex128, .shape = {0}}});
+      },
+      "C128");
+}
+
+TEST(ForeignManifestTest, OtherRulesHold) {
+  ManifestData data = SampleManifestData();
+  TensorOf(data, "wq").computed = true;
+  EXPECT_THAT(Manifest::Create(data, ManifestKind::kForeign),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("computed, with 2 shards")));
+  data = SampleManifestData();
+  TensorOf(data, "wq").shards.pop_back();
+  EXPECT_THAT(Manifest::Create(data, ManifestKind::kForeign), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("wq")));
+}
+
 TEST(ManifestTest, SortsTensorsByName) {
   ManifestData data = SampleManifestData();
   std::swap(data.tensors.front(), data.tensors.back());
