@@ -25,19 +25,33 @@ constexpr uint64_t kPrefixBytes = 8;
 constexpr absl::string_view kMetadataKey = "__metadata__";
 
 // Types of the safetensors format that have no DType.
-constexpr absl::string_view kUnsupportedDTypes[] = {"F4", "F6_E2M3", "F6_E3M2"};
+constexpr absl::string_view kUnsupportedDTypes[] = {"F6_E2M3", "F6_E3M2"};
+// Two to a byte: its shapes count values, ours bytes.
+constexpr absl::string_view kHalfByteDType = "F4";
+constexpr int64_t kMaxHalfByteRow = std::numeric_limits<int64_t>::max() / 2;
 
 std::string TensorLabel(absl::string_view name) {
   return absl::StrCat("tensor \"", absl::CHexEscape(name.substr(0, 200)), "\"");
 }
 
 absl::StatusOr<DType> DecodeDType(absl::string_view name) {
+  if (name == kHalfByteDType) return DType::kFloat4E2M1x2;
   absl::StatusOr<DType> dtype = ParseDType(name);
-  if (dtype.ok()) return dtype;
+  if (dtype.ok() && IsNativeDType(*dtype)) return dtype;
   if (absl::c_linear_search(kUnsupportedDTypes, name)) {
     return absl::UnimplementedError(absl::StrCat("element type ", name, " is not supported"));
   }
-  return absl::DataLossError(dtype.status().message());
+  return absl::DataLossError(absl::StrCat("unknown element type \"", absl::CHexEscape(name.substr(0, 64)), "\""));
+}
+
+// The shape in bytes, of one in values.
+absl::Status HalveShape(Shape& shape) {
+  if (!shape.empty() && shape.back() % 2 == 0) {
+    shape.back() /= 2;
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(absl::StrCat("shape ", ShapeToString(shape), " of ", kHalfByteDType,
+                                               ": rows that end within a byte are not supported"));
 }
 
 absl::StatusOr<Shape> DecodeShape(const std::vector<uint64_t>& dimensions) {
@@ -77,6 +91,9 @@ absl::StatusOr<Entry> DecodeEntry(RawEntry raw) {
   entry.name = std::move(raw.name);
   SW_ASSIGN_OR_RETURN(entry.dtype, DecodeDType(raw.dtype));
   SW_ASSIGN_OR_RETURN(entry.shape, DecodeShape(raw.shape));
+  if (entry.dtype == DType::kFloat4E2M1x2) {
+    SW_RETURN_IF_ERROR(HalveShape(entry.shape));
+  }
   entry.begin_bytes = raw.data_offsets[0];
   entry.end_bytes = raw.data_offsets[1];
   SW_RETURN_IF_ERROR(CheckLength(entry));
@@ -131,6 +148,11 @@ absl::Status CheckEncodable(const Header& header) {
     if (!IsKnownDType(static_cast<int>(entry.dtype))) {
       return absl::InvalidArgumentError(absl::StrCat(TensorLabel(entry.name), ": no element type"));
     }
+    const bool is_half_byte = entry.dtype == DType::kFloat4E2M1x2;
+    if (is_half_byte ? entry.shape.empty() || entry.shape.back() > kMaxHalfByteRow : !IsNativeDType(entry.dtype)) {
+      return absl::InvalidArgumentError(absl::StrCat(TensorLabel(entry.name), " of shape ", ShapeToString(entry.shape),
+                                                     ": safetensors files cannot hold ", DTypeName(entry.dtype)));
+    }
     SW_RETURN_IF_ERROR(CheckLength(entry)) << TensorLabel(entry.name);
   }
   for (const auto& [key, value] : header.metadata) {
@@ -157,8 +179,11 @@ void AppendMetadata(const std::map<std::string, std::string>& metadata, std::str
 
 void AppendEntry(const Entry& entry, std::string& json) {
   AppendJsonString(entry.name, json);
-  absl::StrAppend(&json, ":{\"dtype\":\"", DTypeName(entry.dtype), "\",\"shape\":[", absl::StrJoin(entry.shape, ","),
-                  "],\"data_offsets\":[", entry.begin_bytes, ",", entry.end_bytes, "]}");
+  const bool is_half_byte = entry.dtype == DType::kFloat4E2M1x2;
+  Shape shape = entry.shape;
+  if (is_half_byte) shape.back() *= 2;
+  absl::StrAppend(&json, ":{\"dtype\":\"", is_half_byte ? kHalfByteDType : DTypeName(entry.dtype), "\",\"shape\":[",
+                  absl::StrJoin(shape, ","), "],\"data_offsets\":[", entry.begin_bytes, ",", entry.end_bytes, "]}");
 }
 
 std::string ToJson(const Header& header) {

@@ -33,11 +33,12 @@ struct Header {
 };
 
 // Length prefix, JSON and padding with spaces so that the data section starts at a multiple of `alignment_bytes`.
-// kInvalidArgument if the header would exceed the cap. Deterministic.
+// kInvalidArgument if the header would exceed the cap, and for types that such files cannot hold. Deterministic.
 absl::StatusOr<std::string> EncodeHeader(const Header& header, uint64_t alignment_bytes = 64);
 
 // `bytes` begins with the file's length prefix and holds at least the whole header; `file_bytes` is the file's size.
-// kDataLoss for damage (says what and where), kUnimplemented naming tensor and dtype for dtypes we lack.
+// kDataLoss for damage (says what and where), kUnimplemented naming tensor and dtype for dtypes we lack. F4, of which
+// two values share a byte, becomes kFloat4E2M1x2, whose shape counts bytes: [2, 4] is [2, 2].
 absl::StatusOr<Header> DecodeHeader(absl::string_view bytes, uint64_t file_bytes);
 
 struct OpenedHeader {
