@@ -34,10 +34,7 @@ class SaveRun {
   absl::StatusOr<SaveReport> Run() {
     const absl::Time begin = absl::Now();
     const absl::Status saved = Stages();
-    if (!saved.ok()) {
-      CleanUp();
-      return saved;
-    }
+    if (!saved.ok()) return FailTogether(saved);
     SaveReport report{path_, plan_.BytesOf(comm_.rank()), 0, absl::Now() - begin};
     for (size_t i = 0; i < plan_.files.size(); ++i) report.total_bytes += headers_[i].bytes + plan_.files[i].data_bytes;
     for (const HeaderRecord& header : my_headers_) report.bytes_written += header.bytes;
@@ -188,10 +185,14 @@ class SaveRun {
     return absl::OkStatus();
   }
 
-  // Best effort: what is left has a name that says what it is.
-  void CleanUp() {
+  // Ranks that agreed to fail meet once more, so that rank 0 removes the files when nobody works on them. A group that
+  // is broken does not meet: others may then find their files gone, and report why instead of that.
+  absl::Status FailTogether(const absl::Status& failure) {
     open_.clear();
+    const absl::Status group = comm_.Barrier();
+    // Best effort: what is left has a name that says what it is.
     if (IsRoot() && !temporary_.empty()) RemoveTree(storage_, temporary_).IgnoreError();
+    return !group.ok() && absl::IsNotFound(failure) ? group : failure;
   }
 
   Storage& storage_;
