@@ -11,6 +11,7 @@ namespace shardwright {
 namespace {
 
 constexpr size_t kMaxNotes = 100;
+constexpr int kMaxSameNames = 100;
 
 }  // namespace
 
@@ -75,7 +76,11 @@ const TensorMeta* CheckpointBuilder::FindTensor(absl::string_view name) const {
 
 std::string CheckpointBuilder::FreeName(absl::string_view name) const {
   std::string free(name);
-  for (int i = 2; names_.contains(free); ++i) free = absl::StrCat(name, "~", i);
+  for (int i = 2; names_.contains(free); ++i) {
+    // Nobody's file has so many; a hostile one must not make a search of it.
+    if (i > kMaxSameNames) return absl::StrCat(name, "~#", data_.tensors.size());
+    free = absl::StrCat(name, "~", i);
+  }
   return free;
 }
 
