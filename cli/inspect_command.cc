@@ -37,6 +37,8 @@ absl::string_view RoleLabel(Role role) {
       return "buffers";
     case Role::kOptimizer:
       return "optimizer";
+    case Role::kState:
+      return "state";
   }
   return "other";
 }

@@ -21,6 +21,8 @@ absl::string_view RoleName(Role role) {
       return "buffer";
     case Role::kOptimizer:
       return "optimizer";
+    case Role::kState:
+      return "state";
   }
   return "unknown";
 }
