@@ -3,7 +3,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-before=$(find runs -maxdepth 1 -name 'quickstart*' 2>/dev/null | wc -l)
+mkdir -p runs
+before=$(find runs -maxdepth 1 -name 'quickstart*' | wc -l)
 output=$(tools/quickstart.sh)
 printf '%s\n' "$output"
 grep -q '^   loss: ' <<<"$output"

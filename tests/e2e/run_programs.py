@@ -53,8 +53,10 @@ class ProgramTest(unittest.TestCase):
     def start_training(self, run, steps, *more):
         """A run in the background, stderr in a file, in a process group of its own as a shell would start it."""
         log = open(self.folder / "log", "w+", errors="replace")
+        # A shell that runs the tests in the background has them ignore SIGINT, and what is ignored is inherited.
         process = subprocess.Popen([SHARDWRIGHT, *self.train_words(run, steps, *more)], stdout=subprocess.DEVNULL, stderr=log,
-                                   env=self.environment, start_new_session=True)
+                                   env=self.environment, start_new_session=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         self.addCleanup(log.close)
         self.addCleanup(kill_group, process)
         return process
