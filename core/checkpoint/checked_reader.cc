@@ -13,7 +13,7 @@ namespace shardwright {
 namespace {
 
 // Bytes are verified in pieces of this size, while they are in the processor's cache.
-constexpr uint64_t kPieceBytes = 1024 * 1024;
+constexpr uint64_t kPieceBytes = 256 * 1024;
 static_assert(kPieceBytes % kChecksumChunkBytes == 0);
 
 // The whole chunks inside a read; empty if there is none.

@@ -9,7 +9,7 @@ namespace shardwright {
 namespace {
 
 // What is hashed and written at a time: stays in the cache in between.
-constexpr uint64_t kPieceBytes = 1024 * 1024;
+constexpr uint64_t kPieceBytes = 256 * 1024;
 // Smaller items are gathered: a copy costs less than a call.
 constexpr uint64_t kDirectBytes = 256 * 1024;
 
