@@ -12,6 +12,7 @@ import collections
 import dataclasses
 import json
 import pathlib
+import signal
 import sys
 import unittest
 import urllib.parse
@@ -125,6 +126,8 @@ class _CountingResult(unittest.TextTestResult):
 
 
 def count_unittest(folder):
+    # A shell's background job starts with SIGINT ignored, and children would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     suite = unittest.defaultTestLoader.discover(folder, pattern="*_test.py")
     runner = unittest.TextTestRunner(stream=sys.stderr, verbosity=2, buffer=True, resultclass=_CountingResult)
     result = runner.run(suite)

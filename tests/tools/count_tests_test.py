@@ -134,6 +134,17 @@ class CountUnittestTest(unittest.TestCase):
         result = self.count("def test_many(self):", "  for i in range(3):", "    with self.subTest(i=i): self.fail()")
         self.assertEqual(result.stdout, "0 1 0\n")
 
+    def test_interrupts_reach_the_tests_children(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "case_test.py").write_text(
+                "import subprocess, unittest\n"
+                "class A(unittest.TestCase):\n"
+                "  def test_one(self): self.assertEqual(subprocess.run(['sh', '-c', 'kill -INT $$']).returncode, -2)\n",
+                encoding="utf-8")
+            result = subprocess.run(["sh", "-c", f"trap '' INT; {sys.executable} {count_tests.__file__} unittest {folder}"],
+                                    capture_output=True, text=True, check=False)
+        self.assertEqual(result.stdout, "1 0 0\n", result.stderr)
+
     def test_failed_class_setup(self):
         result = self.count("def test_one(self): pass", "@classmethod", "def setUpClass(cls): raise ValueError")
         self.assertEqual((result.stdout, result.returncode), ("0 1 0\n", 1))
