@@ -20,7 +20,9 @@ namespace shardwright::testing {
 
 class TempFolder {
  public:
-  TempFolder() : path_(absl::StrCat(::testing::TempDir(), "/shardwright-XXXXXX")) {
+  // In `parent`: the test's own temporary folder, unless it must be one that other users can reach ("/tmp").
+  explicit TempFolder(absl::string_view parent = ::testing::TempDir())
+      : path_(absl::StrCat(parent, "/shardwright-XXXXXX")) {
     SW_CHECK(::mkdtemp(path_.data()) != nullptr);
   }
   TempFolder(const TempFolder&) = delete;

@@ -140,20 +140,20 @@ void Expect(absl::StatusCode code, absl::string_view part, const absl::Status& s
 }
 
 TEST_F(PosixStorageTest, WhatOneMayNotDoIsPermissionDenied) {
-  ASSERT_THAT(WriteWholeFile(*storage_, folder_ / "secret", {"x", 1}), IsOk());
-  ASSERT_THAT(storage_->CreateDirectory(folder_ / "closed"), IsOk());
-  ASSERT_EQ(::chmod((folder_ / "secret").c_str(), 0), 0);
-  ASSERT_EQ(::chmod((folder_ / "closed").c_str(), 0555), 0);
-  ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
+  const TempFolder folder("/tmp");
+  ASSERT_THAT(WriteWholeFile(*storage_, folder / "secret", {"x", 1}), IsOk());
+  ASSERT_THAT(storage_->CreateDirectory(folder / "closed"), IsOk());
+  ASSERT_EQ(::chmod((folder / "secret").c_str(), 0), 0);
+  ASSERT_EQ(::chmod((folder / "closed").c_str(), 0555), 0);
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
   const auto work = [&] {
     BecomeNobody();
-    Expect(absl::StatusCode::kPermissionDenied, folder_ / "secret", storage_->OpenRead(folder_ / "secret").status());
-    Expect(absl::StatusCode::kPermissionDenied, folder_ / "closed/f",
-           storage_->CreateFile(folder_ / "closed/f").status());
-    Expect(absl::StatusCode::kPermissionDenied, folder_ / "closed/d",
-           storage_->CreateDirectories(folder_ / "closed/d"));
+    Expect(absl::StatusCode::kPermissionDenied, folder / "secret", storage_->OpenRead(folder / "secret").status());
+    Expect(absl::StatusCode::kPermissionDenied, folder / "closed/f",
+           storage_->CreateFile(folder / "closed/f").status());
+    Expect(absl::StatusCode::kPermissionDenied, folder / "closed/d", storage_->CreateDirectories(folder / "closed/d"));
     // What is there already is fine, whoever owns it.
-    Expect(absl::StatusCode::kOk, "", storage_->CreateDirectories(folder_ / "closed"));
+    Expect(absl::StatusCode::kOk, "", storage_->CreateDirectories(folder / "closed"));
     ::_exit(0);
   };
   EXPECT_EXIT(work(), ::testing::ExitedWithCode(0), "");
