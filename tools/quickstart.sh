@@ -48,7 +48,8 @@ start_training() {
   local words
   read -ra words <<<"$(train_words)"
   say "   $shardwright ${words[*]}"
-  "$shardwright" "${words[@]}" > >(tee "$1") 2>&1 </dev/null &
+  : >"$1" # An earlier run's lines must not be taken for this one's.
+  "$shardwright" "${words[@]}" > >(tee -a "$1") 2>&1 </dev/null &
   trainer=$!
 }
 

@@ -24,6 +24,12 @@ namespace {
 
 std::atomic<size_t> largest_allocation{0};
 
+}  // namespace
+
+// Sanitizers have allocators of their own, which must not be mixed with these.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+namespace {
+
 void* Allocate(size_t bytes) {
   size_t seen = largest_allocation.load(std::memory_order_relaxed);
   while (bytes > seen && !largest_allocation.compare_exchange_weak(seen, bytes, std::memory_order_relaxed)) {
@@ -52,6 +58,7 @@ void operator delete(void* memory, size_t) noexcept {
 void operator delete[](void* memory, size_t) noexcept {
   std::free(memory);
 }
+#endif
 
 namespace shardwright {
 namespace {
@@ -157,22 +164,23 @@ TEST_P(DamageTest, UndamagedItReads) {
   EXPECT_THAT(ReadAll(*storage_), ::shardwright::testing::IsOk());
 }
 
-// About so many positions of a file are tried.
+// About so many positions of a checkpoint are tried, over all its files; and of the ends of files, where headers are,
+// as many byte for byte.
 constexpr size_t kPositions = 600;
 
-size_t StepOf(const std::string& bytes) {
-  return std::max<size_t>(1, bytes.size() / kPositions);
+size_t StepOf(const std::string& bytes, size_t files) {
+  return std::max<size_t>(1, bytes.size() * files / kPositions);
 }
 
 TEST_P(DamageTest, CutAnywhere) {
   for (const auto& [path, bytes] : files_) {
-    for (size_t length = 0; length < bytes.size(); length += StepOf(bytes)) Try(path, bytes.substr(0, length));
+    for (size_t length = 0; length < bytes.size(); length += StepOf(bytes, files_.size()))
+      Try(path, bytes.substr(0, length));
   }
 }
 
-// Headers are at the ends: those are tried byte for byte.
 TEST_P(DamageTest, FlippedAnywhere) {
-  constexpr size_t kEnds = 200;
+  const size_t ends = kPositions / 2 / files_.size();
   for (const auto& [path, bytes] : files_) {
     for (size_t at = 0; at < bytes.size();) {
       for (const int flip : {0x01, 0x80, 0xFF}) {
@@ -180,8 +188,8 @@ TEST_P(DamageTest, FlippedAnywhere) {
         flipped[at] = static_cast<char>(flipped[at] ^ flip);
         Try(path, flipped);
       }
-      const bool near_end = at < kEnds || at + kEnds > bytes.size();
-      at += near_end ? 1 : StepOf(bytes);
+      const bool near_end = at < ends || at + ends > bytes.size();
+      at += near_end ? 1 : StepOf(bytes, files_.size());
     }
   }
 }
