@@ -30,6 +30,7 @@ int UsageError(absl::string_view message, absl::string_view help) {
 
 int UnknownVerb(const std::vector<Command>& commands, absl::string_view name) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const Command& command : commands) names.push_back(command.name);
   const std::string nearest = NearestName(name, names);
   return UsageError(absl::StrCat("there is no verb \"", name, "\"",

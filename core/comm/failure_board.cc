@@ -80,6 +80,7 @@ FailureBoard::FailureBoard(KeyValueStore& store, std::string store_name, int32_t
 
 std::vector<std::string> FailureBoard::KeysOfAll(absl::string_view prefix) const {
   std::vector<std::string> keys;
+  keys.reserve(size_);
   for (int32_t rank = 0; rank < size_; ++rank) keys.push_back(absl::StrCat(prefix, "/", rank));
   return keys;
 }
@@ -95,6 +96,7 @@ void FailureBoard::RaiseAlarm(absl::string_view group) {
   const absl::StatusOr<int64_t> count = store_.Increment("alarms");
   if (!count.ok()) return;
   std::vector<std::string> keys;
+  keys.reserve(size_);
   for (int32_t rank = 0; rank < size_; ++rank) keys.push_back(absl::StrCat("wake/", rank, "/", *count - 1));
   store_.SetAll(keys, group).IgnoreError();
 }

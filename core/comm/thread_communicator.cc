@@ -369,6 +369,7 @@ std::vector<std::unique_ptr<Communicator>> MakeGroup(int32_t size, absl::Duratio
                                                      const std::shared_ptr<RootCause>& root_cause) {
   auto group = std::make_shared<Group>(size, root_cause);
   std::vector<std::unique_ptr<Communicator>> ranks;
+  ranks.reserve(size);
   for (int32_t rank = 0; rank < size; ++rank) {
     ranks.push_back(std::make_unique<ThreadCommunicator>(group, rank, timeout));
   }
@@ -395,6 +396,7 @@ std::vector<absl::Status> RunRanks(int32_t size, const std::function<absl::Statu
   std::vector<CommGroups> groups = MakeThreadGroups(size, timeout);
   std::vector<absl::Status> statuses(size);
   std::vector<std::thread> threads;
+  threads.reserve(size);
   for (int32_t rank = 0; rank < size; ++rank) {
     threads.emplace_back([&fn, &status = statuses[rank], mine = std::move(groups[rank])]() mutable {
       status = fn(mine);

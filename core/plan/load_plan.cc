@@ -1,6 +1,7 @@
 #include "shardwright/core/plan/load_plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -207,8 +208,8 @@ uint64_t LoadPlan::NodePeakBytes(int32_t node) const {
 }
 
 std::vector<std::vector<int32_t>> LoadPlan::Waves() const {
-  std::vector<int32_t> all;
-  for (int32_t rank = 0; rank < world_.size; ++rank) all.push_back(rank);
+  std::vector<int32_t> all(static_cast<size_t>(world_.size));
+  std::iota(all.begin(), all.end(), 0);
   return {std::move(all)};
 }
 

@@ -17,7 +17,7 @@ namespace {
 // Neither names of links nor text have a NUL.
 constexpr char kSeparator = '\0';
 
-std::string WithoutSeparator(std::string text) {
+std::string WithoutSeparator(absl::string_view text) {
   return absl::StrReplaceAll(text, {{absl::string_view(&kSeparator, 1), " "}});
 }
 

@@ -117,13 +117,13 @@ absl::StatusOr<Piece> ItemReader::ReadChunk(const std::string& name, const Store
   }
   std::string magic(std::min<uint64_t>(bytes->size_bytes(), 4), '\0');
   SW_RETURN_IF_ERROR(bytes->ReadAt(0, absl::MakeSpan(magic)));
-  absl::StatusOr<Piece> piece = magic == torch_format::kZipMagic ? ReadArchive(item, std::move(bytes), dtype, box)
-                                                                 : ReadFromBlob(name, item, dtype, box);
+  absl::StatusOr<Piece> piece =
+      magic == torch_format::kZipMagic ? ReadArchive(item, bytes, dtype, box) : ReadFromBlob(name, item, dtype, box);
   SW_RETURN_IF_ERROR(piece.status()) << Place(item);
   return piece;
 }
 
-absl::StatusOr<Piece> ItemReader::ReadArchive(const StoredItem& item, std::shared_ptr<const ReadFile> bytes,
+absl::StatusOr<Piece> ItemReader::ReadArchive(const StoredItem& item, const std::shared_ptr<const ReadFile>& bytes,
                                               DType dtype, const Box& box) {
   torch_format::PlacedFile placed;
   placed.file = open_.index;

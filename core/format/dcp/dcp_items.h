@@ -29,7 +29,7 @@ class ItemReader {
  private:
   // The file, and the item's bytes in it.
   absl::StatusOr<std::shared_ptr<const ReadFile>> OpenItem(const StoredItem& item);
-  absl::StatusOr<Piece> ReadArchive(const StoredItem& item, std::shared_ptr<const ReadFile> bytes, DType dtype,
+  absl::StatusOr<Piece> ReadArchive(const StoredItem& item, const std::shared_ptr<const ReadFile>& bytes, DType dtype,
                                     const Box& box);
   absl::StatusOr<Piece> ReadFromBlob(const std::string& name, const StoredItem& item, DType dtype, const Box& box);
 

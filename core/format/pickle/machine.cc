@@ -82,7 +82,8 @@ absl::Status DataLoss(const Parts&... parts) {
 // Runs the opcodes over a stack of node numbers.
 class Machine {
  public:
-  Machine(std::shared_ptr<const std::string> bytes, uint64_t begin) : bytes_(*bytes), at_(begin), builder_(bytes) {}
+  Machine(const std::shared_ptr<const std::string>& bytes, uint64_t begin)
+      : bytes_(*bytes), at_(begin), builder_(bytes) {}
 
   absl::StatusOr<Parsed> Run() {
     while (true) {
@@ -415,13 +416,13 @@ absl::Status Machine::StackGlobal() {
   return Push(builder_.Global(builder_.graph().text(module), builder_.graph().text(name)));
 }
 
-absl::StatusOr<Parsed> Parse(std::shared_ptr<const std::string> bytes, uint64_t begin) {
+absl::StatusOr<Parsed> Parse(const std::shared_ptr<const std::string>& bytes, uint64_t begin) {
   if (bytes->size() > kMaxPickleBytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("a pickle of ", bytes->size(), " bytes: at most ", kMaxPickleBytes, " are read"));
   }
   if (begin >= bytes->size()) return absl::OutOfRangeError("the pickle is empty");
-  return Machine(std::move(bytes), begin).Run();
+  return Machine(bytes, begin).Run();
 }
 
 }  // namespace shardwright::pickle

@@ -27,7 +27,7 @@ struct Parsed {
 
 // Reads the pickle that begins at `begin`. kOutOfRange if the bytes end before its STOP; kDataLoss, naming opcode and
 // position, for anything that is no pickle or not to be read.
-absl::StatusOr<Parsed> Parse(std::shared_ptr<const std::string> bytes, uint64_t begin = 0);
+absl::StatusOr<Parsed> Parse(const std::shared_ptr<const std::string>& bytes, uint64_t begin = 0);
 
 }  // namespace shardwright::pickle
 

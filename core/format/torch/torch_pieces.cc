@@ -20,7 +20,7 @@ PieceBytes BytesOf(const PlacedFile& file, absl::string_view storage_key) {
   PieceBytes bytes{file.file, file.offset_bytes + storage.offset_bytes, storage.stored_bytes, storage.bytes, nullptr};
   if (storage.deflated) {
     bytes.decode = [size = storage.bytes](std::shared_ptr<const ReadFile> stored) {
-      return MakeInflatedFile(stored, size);
+      return MakeInflatedFile(std::move(stored), size);
     };
   }
   return bytes;
