@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$project"
 
 read -ra bazel <<<"${BAZEL:-bazel}"
-steps=${QUICKSTART_STEPS:-160}
+steps=${QUICKSTART_STEPS:-200}
 text=/usr/share/games/fortunes
 trainer=''
 
