@@ -3,10 +3,17 @@
 Every header is included as "shardwright/<package>/<header>", from inside the project and from outside workspaces alike.
 """
 
-_COPTS = ["-std=c++20", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers"]
+_COPTS = [
+    "-std=c++20",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unused-parameter",
+    "-Wno-missing-field-initializers",
+    "-Wno-maybe-uninitialized",  # GCC 12 is wrong about std::variant
+]
 
 # Torch's headers warn too much to be held to our own level.
-_FENCE_COPTS = ["-std=c++20", "-Wall", "-Wno-sign-compare", "-Wno-unused-variable", "-DUSE_C10D_GLOO"]
+_FENCE_COPTS = ["-std=c++20", "-Wall", "-Wno-sign-compare", "-Wno-unused-variable", "-Wno-maybe-uninitialized", "-DUSE_C10D_GLOO"]
 
 def _include_prefix():
     package = native.package_name()

@@ -10,12 +10,12 @@
 #include <exception>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "shardwright/core/base/catch_exceptions.h"
 #include "shardwright/core/comm/sockets.h"
 
 namespace shardwright {
@@ -28,21 +28,7 @@ std::vector<uint8_t> Bytes(absl::string_view text) {
 // Runs fn; an exception is a store that cannot be reached.
 template <typename Fn>
 auto CallStore(Fn&& fn) {
-  using Result = std::invoke_result_t<Fn>;
-  if constexpr (std::is_void_v<Result>) {
-    try {
-      fn();
-      return absl::OkStatus();
-    } catch (...) {
-      return absl::UnavailableError(TextOfCurrentException());
-    }
-  } else {
-    try {
-      return absl::StatusOr<Result>(fn());
-    } catch (...) {
-      return absl::StatusOr<Result>(absl::UnavailableError(TextOfCurrentException()));
-    }
-  }
+  return CatchExceptions(std::forward<Fn>(fn), [] { return absl::UnavailableError(TextOfCurrentException()); });
 }
 
 // c10d logs every retry and every lost connection, with stack traces; what matters of that comes as a Status. Users who
