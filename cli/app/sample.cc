@@ -60,7 +60,7 @@ absl::StatusOr<Sample> GenerateSample(const SampleOptions& options, const TrainT
   SW_RETURN_IF_ERROR(strategy->Load(request));
   const std::string prompt = options.prompt.empty() ? "\n" : options.prompt;
   SW_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
-                      strategy->module().Generate(ToTokens(prompt), options.tokens, options.temperature, options.seed));
+                      strategy->Generate(ToTokens(prompt), options.tokens, options.temperature, options.seed));
   return Sample{checkpoint.path, ToText(tokens)};
 }
 

@@ -24,12 +24,16 @@ class Table {
   // `what` names the kind of row in messages: "strategy".
   Table(absl::string_view what, std::initializer_list<std::pair<std::string, Row>> rows) : what_(what), rows_(rows) {}
 
-  // kInvalidArgument, with the nearest name and all known ones, if there is no such row.
+  // By name or alias. kInvalidArgument, with the nearest name and all known ones, if there is no such row.
   absl::StatusOr<Row> Find(absl::string_view name) const {
+    for (const auto& [alias, aliased] : aliases_) {
+      if (alias == name) name = aliased;
+    }
     for (const auto& [key, row] : rows_) {
       if (key == name) return row;
     }
     std::vector<std::string> names = Names();
+    for (const auto& [alias, aliased] : aliases_) names.push_back(alias);
     std::string nearest = NearestName(name, names);
     return absl::InvalidArgumentError(absl::StrCat(
         "unknown ", what_, " \"", name, "\"", nearest.empty() ? "" : absl::StrCat(", did you mean \"", nearest, "\"?"),
@@ -47,6 +51,12 @@ class Table {
     rows_.emplace_back(std::string(name), std::move(row));
   }
 
+  // A second name of a row, for people who know it by that.
+  void AddAlias(absl::string_view alias, absl::string_view name) {
+    aliases_.emplace_back(std::string(alias), std::string(name));
+  }
+
+  // Without aliases.
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
     for (const auto& [key, row] : rows_) names.push_back(key);
@@ -58,6 +68,7 @@ class Table {
  private:
   std::string what_;
   std::vector<std::pair<std::string, Row>> rows_;
+  std::vector<std::pair<std::string, std::string>> aliases_;  // alias -> name
 };
 
 }  // namespace shardwright

@@ -5,12 +5,24 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
-namespace shardwright::internal {
+namespace shardwright {
 namespace {
+
+class StatusException : public std::exception {
+ public:
+  explicit StatusException(absl::Status status) : status_(std::move(status)), text_(status_.ToString()) {}
+  const absl::Status& status() const { return status_; }
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  absl::Status status_;
+  std::string text_;
+};
 
 absl::string_view FirstLine(absl::string_view text) {
   return text.substr(0, text.find('\n'));
@@ -32,9 +44,15 @@ absl::StatusCode CodeOf(const c10::Error& error, absl::string_view message) {
 
 }  // namespace
 
-absl::Status StatusOfCurrentException() {
+void ThrowIfError(const absl::Status& status) {
+  if (!status.ok()) throw StatusException(status);
+}
+
+absl::Status internal::StatusOfCurrentException() {
   try {
     throw;
+  } catch (const StatusException& error) {
+    return error.status();
   } catch (const c10::Error& error) {
     const absl::string_view message = FirstLine(error.what_without_backtrace());
     return absl::Status(CodeOf(error, message), message);
@@ -47,4 +65,4 @@ absl::Status StatusOfCurrentException() {
   }
 }
 
-}  // namespace shardwright::internal
+}  // namespace shardwright

@@ -14,7 +14,11 @@ namespace internal {
 absl::Status StatusOfCurrentException();
 }  // namespace internal
 
-// Runs fn; an exception becomes a Status: out of memory -> kResourceExhausted, index and type errors ->
+// Throws what CallTorch turns back into the same Status: for hooks that torch calls, whose errors have to travel through
+// it.
+void ThrowIfError(const absl::Status& status);
+
+// Runs fn; an exception becomes a Status: ThrowIfError's its own, out of memory -> kResourceExhausted, index and type errors ->
 // kInvalidArgument, else kInternal. fn returns void, Status, StatusOr, or a value (then the result is a StatusOr).
 template <typename Fn>
 auto CallTorch(Fn&& fn) {

@@ -1,5 +1,4 @@
-// FENCE: gradients in flat buckets, reduced over the ranks while backward is still running. Shared by the strategies
-// that replicate parameters.
+// FENCE: gradients in flat buckets, all-reduced while backward is still running: every rank then has all of them.
 //
 // Backward reaches parameters about in reverse order of registration, so buckets are filled in that order: the first
 // one is complete, and its reduction under way, while the layers before it are still computing.
@@ -11,7 +10,6 @@
 #define SHARDWRIGHT_CORE_STRATEGY_GRADIENT_BUCKETS_H_
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
 #include <memory>
@@ -19,10 +17,7 @@
 
 #include "absl/status/status.h"
 #include "shardwright/core/comm/communicator.h"
-
-namespace torch::autograd {
-struct Node;
-}
+#include "shardwright/core/strategy/gradient_watch.h"
 
 namespace shardwright {
 
@@ -45,46 +40,34 @@ class GradientBuckets {
   // Before the first backward of a step. (torch's zero_grad would take the gradients out of the buckets.)
   void Zero();
   // Before the last backward of a step: the next accumulation of each parameter completes its gradient.
-  void Arm();
+  void Arm() { watch_.Arm(); }
   // Collective. After it: parameters that this backward did not reach are complete as they are, the rest of the buckets
   // is reduced, and sums become means. The first error of any reduction.
   absl::Status Finish();
 
   int64_t count() const { return static_cast<int64_t>(buckets_.size()); }
   // Reductions of the last step that started inside backward.
-  int64_t started_in_backward() const { return started_in_backward_; }
+  int64_t started_in_backward() const { return static_cast<int64_t>(watch_.completed_in_backward()); }
   uint64_t bytes() const;
 
  private:
-  class CompletionHook;
   struct Slot {
     at::Tensor parameter;
     at::Tensor view;  // into the bucket's flat tensor
-    size_t bucket = 0;
-    bool complete = false;
   };
   struct Bucket {
+    std::vector<Slot> slots;
     at::Tensor flat;
-    int64_t parameters = 0;
-    int64_t incomplete = 0;
     std::unique_ptr<Work> work;
   };
 
-  void FillBuckets(const std::vector<at::Tensor>& parameters, uint64_t bucket_bytes);
-  void MakeViews(const std::vector<int64_t>& elements);
-  void AddHooks();
-  void OnAccumulated(size_t slot);
-  void Complete(Slot& slot);
-  void StartCompleteBuckets();
+  static std::vector<Bucket> MakeBuckets(const std::vector<at::Tensor>& parameters, uint64_t bucket_bytes);
+  static std::vector<std::vector<at::Tensor>> Watched(const std::vector<Bucket>& buckets);
+  void Start(Bucket& bucket);
 
   Communicator& comm_;
-  std::vector<Slot> slots_;  // in order of the buckets
   std::vector<Bucket> buckets_;
-  std::vector<c10::intrusive_ptr<torch::autograd::Node>>
-      accumulators_;  // parameters hold them weakly: kept alive for their hooks
-  bool armed_ = false;
-  size_t next_bucket_ = 0;  // the first that is not being reduced
-  int64_t started_in_backward_ = 0;
+  GradientWatch watch_;
   absl::Status first_error_;
 };
 

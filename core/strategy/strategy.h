@@ -29,7 +29,11 @@ struct StrategyOptions {
   double clip_gradient_norm = 0;  // 0: no clipping
   SaveLayout save_layout = SaveLayout::kSharded;
   LoadOrder load_order;
+  // What forward and backward compute in: kFloat32 or kBFloat16. State, and gradients once they are reduced, stay as the
+  // model has them.
+  DType compute_dtype = DType::kFloat32;
   // Performance.
+  bool recompute_activations = false;  // of units, in backward, instead of keeping them
   uint64_t gradient_bucket_bytes = 25 * 1024 * 1024;
 };
 
@@ -77,18 +81,21 @@ class Strategy {
   // Collective. Takes the module, seeds, runs ConfigureShardedModel and ConfigureOptimizers, allocates optimizer state.
   // Parameters are equal on all ranks afterwards (rank 0's).
   virtual absl::Status Setup(std::unique_ptr<Module> module) = 0;
-  virtual Module& module() = 0;
 
   // Collective. One optimizer step over `micro_batches` (gradient accumulation): forward, backward, reduction,
   // clipping, update. `step` counts the optimizer steps finished before this one: 0 for the first; the schedule is
   // asked at it. Every rank brings equally many samples, so that the mean over ranks is the mean over samples.
-  // Communication is skipped on all but the last micro-batch where the strategy can. A parameter that no micro-batch
+  // Micro-batches but the last cost no communication under single_device, ddp and zero1; strategies whose gradients are
+  // sharded (zero2, zero3) reduce every one, so that no rank ever holds all gradients. A parameter that no micro-batch
   // used counts as one with a zero gradient, under every strategy.
   // kFailedPrecondition before Setup or after a load that failed half-way; kInternal with the number of the step (step
   // + 1) if the loss or the gradient's norm is not finite: nothing was updated then.
   virtual absl::StatusOr<StepResult> TrainStep(absl::Span<const Batch> micro_batches, int64_t step) = 0;
-  // Not collective: metrics over this rank's batch, without gradients.
+  // Collective. Metrics over this rank's batch, without gradients.
   virtual absl::StatusOr<std::map<std::string, double>> ValidationStep(const Batch& batch) = 0;
+  // Collective, with the same arguments on every rank: Module::Generate.
+  virtual absl::StatusOr<std::vector<int32_t>> Generate(const std::vector<int32_t>& prompt, int64_t count,
+                                                        double temperature, uint64_t seed) = 0;
 
   // Collective. One capture: runs OnSaveCheckpoint once on every rank, plans, writes, commits.
   virtual absl::StatusOr<SaveReport> Save(const SaveRequest& request) = 0;

@@ -12,8 +12,9 @@
 #include "shardwright/core/base/check.h"
 #include "shardwright/core/base/checksum.h"
 #include "shardwright/core/base/status_macros.h"
+#include "shardwright/core/module/autocast.h"
 #include "shardwright/core/module/call_torch.h"
-#include "shardwright/core/strategy/torch_random.h"
+#include "shardwright/core/module/torch_random.h"
 
 namespace shardwright {
 namespace {
@@ -39,7 +40,10 @@ absl::Status NotFinite(absl::string_view what, double value) {
 }  // namespace
 
 TorchStrategy::TorchStrategy(absl::string_view name, StrategyOptions options, StrategyContext context)
-    : name_(name), options_(std::move(options)), context_(context) {
+    : name_(name),
+      options_(std::move(options)),
+      context_(context),
+      plain_hooks_(options_.recompute_activations) {
   SW_CHECK(context_.world.size == context_.groups->size());
 }
 
@@ -48,7 +52,7 @@ absl::Status TorchStrategy::Setup(std::unique_ptr<Module> module) {
   const absl::Status built = Build(std::move(module));
   SW_RETURN_IF_ERROR(AgreeOnStatus(*context_.groups->control, built));
   SW_RETURN_IF_ERROR(CompareModels());
-  SW_RETURN_IF_ERROR(OnBuilt()) << "setting up " << name_;
+  SW_RETURN_IF_ERROR(CallTorch([&] { return OnBuilt(); })) << "setting up " << name_;
   ReseedRandom(0);
   return absl::OkStatus();
 }
@@ -62,7 +66,9 @@ absl::Status TorchStrategy::Build(std::unique_ptr<Module> module) {
   SW_RETURN_IF_ERROR(CheckHeld()) << what;
   absl::StatusOr<OptimizerSpec> spec = CallTorch([&] { return module_->ConfigureOptimizers(); });
   SW_RETURN_IF_ERROR(spec.status()) << what;
-  SW_ASSIGN_OR_RETURN(optimizer_, FusedOptimizer::Create(*std::move(spec), Stepped()), _ << what);
+  absl::StatusOr<std::vector<SteppedParameter>> stepped = CallTorch([&] { return Stepped(); });
+  SW_RETURN_IF_ERROR(stepped.status()) << what;
+  SW_ASSIGN_OR_RETURN(optimizer_, FusedOptimizer::Create(*std::move(spec), *std::move(stepped)), _ << what);
   return absl::OkStatus();
 }
 
@@ -124,11 +130,6 @@ absl::Status TorchStrategy::CompareModels() const {
   return absl::OkStatus();
 }
 
-Module& TorchStrategy::module() {
-  SW_CHECK(module_ != nullptr);
-  return *module_;
-}
-
 absl::Status TorchStrategy::CheckUsable() const {
   if (optimizer_ == nullptr) return absl::FailedPreconditionError("the strategy is not set up");
   return unusable_;
@@ -136,13 +137,19 @@ absl::Status TorchStrategy::CheckUsable() const {
 
 absl::StatusOr<StepResult> TorchStrategy::TrainStep(absl::Span<const Batch> micro_batches, int64_t step) {
   SW_RETURN_IF_ERROR(CheckUsable());
-  const std::string what = absl::StrCat("step ", step + 1);
+  absl::StatusOr<StepResult> result = CallTorch([&] { return RunStep(micro_batches, step); });
+  if (result.ok()) return result;
+  GiveUp();
+  return Annotate(result.status(), absl::StrCat("step ", step + 1));
+}
+
+absl::StatusOr<StepResult> TorchStrategy::RunStep(absl::Span<const Batch> micro_batches, int64_t step) {
   StepResult result;
-  SW_ASSIGN_OR_RETURN(result.loss, ComputeGradients(micro_batches), _ << what);
-  SW_ASSIGN_OR_RETURN(result.gradient_norm, ClipGradients(), _ << what);
+  SW_ASSIGN_OR_RETURN(result.loss, ComputeGradients(micro_batches));
+  SW_ASSIGN_OR_RETURN(result.gradient_norm, ClipGradients());
   result.learning_rate = optimizer_->LearningRate(step);
-  SW_RETURN_IF_ERROR(optimizer_->Step(step)) << what;
-  SW_RETURN_IF_ERROR(EndStep()) << what;
+  SW_RETURN_IF_ERROR(optimizer_->Step(step));
+  SW_RETURN_IF_ERROR(EndStep());
   return result;
 }
 
@@ -156,7 +163,7 @@ absl::StatusOr<double> TorchStrategy::ComputeGradients(absl::Span<const Batch> m
   for (const Batch& batch : micro_batches) {
     const double weight = static_cast<double>(batch.samples) / static_cast<double>(samples);
     const bool is_last = &batch == &micro_batches.back();
-    SW_ASSIGN_OR_RETURN(const double loss, CallTorch([&] { return RunMicroBatch(batch, weight, is_last); }));
+    SW_ASSIGN_OR_RETURN(const double loss, RunMicroBatch(batch, weight, is_last));
     mean_loss += loss * weight;
   }
   SW_RETURN_IF_ERROR(FinishGradients()) << "reducing gradients";
@@ -164,7 +171,12 @@ absl::StatusOr<double> TorchStrategy::ComputeGradients(absl::Span<const Batch> m
 }
 
 absl::StatusOr<double> TorchStrategy::RunMicroBatch(const Batch& batch, double weight, bool is_last) {
-  at::Tensor loss = module_->TrainingStep(batch);
+  SW_RETURN_IF_ERROR(BeginPass());
+  at::Tensor loss;
+  {
+    const Autocast autocast(options_.compute_dtype);
+    loss = module_->TrainingStep(batch);
+  }
   if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad()) {
     return absl::InvalidArgumentError("TrainingStep must return one number that depends on trainable parameters");
   }
@@ -173,6 +185,7 @@ absl::StatusOr<double> TorchStrategy::RunMicroBatch(const Batch& batch, double w
   BeforeBackward(is_last);
   if (weight != 1) loss = loss * weight;
   loss.backward();
+  SW_RETURN_IF_ERROR(EndPass());
   return value;
 }
 
@@ -180,28 +193,46 @@ absl::StatusOr<double> TorchStrategy::ClipGradients() {
   const double limit = options_.clip_gradient_norm;
   if (limit <= 0) return 0.0;
   c10::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> gradients, counted;
   for (const SteppedParameter& parameter : optimizer_->parameters()) {
     const at::Tensor& gradient = parameter.tensor.grad();
-    if (gradient.defined() && gradient.numel() > 0) gradients.push_back(gradient);
+    if (!gradient.defined() || gradient.numel() == 0) continue;
+    gradients.push_back(gradient);
+    if (CountsInNorm(parameter)) counted.push_back(gradient);
   }
-  SW_ASSIGN_OR_RETURN(const double local, CallTorch([&] { return SquaredNorm(gradients); }));
-  SW_ASSIGN_OR_RETURN(const double squared, SumOverShards(local));
+  SW_ASSIGN_OR_RETURN(const double squared, SumOverShards(SquaredNorm(counted)));
   const double norm = std::sqrt(squared);
   if (!std::isfinite(norm)) return NotFinite("the gradient's norm", norm);
-  if (norm > limit && !gradients.empty()) {
-    SW_RETURN_IF_ERROR(CallTorch([&] { at::_foreach_mul_(gradients, limit / norm); }));
-  }
+  if (norm > limit && !gradients.empty()) at::_foreach_mul_(gradients, limit / norm);
   return norm;
 }
 
-absl::StatusOr<std::map<std::string, double>> TorchStrategy::ValidationStep(const Batch& batch) {
+template <typename Fn>
+auto TorchStrategy::Evaluate(const Fn& fn) -> decltype(fn()) {
+  using Result = decltype(fn());
   SW_RETURN_IF_ERROR(CheckUsable());
-  return CallTorch([&] {
+  Result result = CallTorch([&]() -> Result {
     c10::NoGradGuard no_grad;
     const EvalMode eval(*module_);
-    return module_->ValidationStep(batch);
+    SW_RETURN_IF_ERROR(BeginPass());
+    const Autocast autocast(options_.compute_dtype);
+    Result value = fn();
+    SW_RETURN_IF_ERROR(value.status());
+    SW_RETURN_IF_ERROR(EndPass());
+    return value;
   });
+  if (!result.ok()) GiveUp();
+  return result;
+}
+
+absl::StatusOr<std::map<std::string, double>> TorchStrategy::ValidationStep(const Batch& batch) {
+  using Metrics = absl::StatusOr<std::map<std::string, double>>;
+  return Evaluate([&]() -> Metrics { return module_->ValidationStep(batch); });
+}
+
+absl::StatusOr<std::vector<int32_t>> TorchStrategy::Generate(const std::vector<int32_t>& prompt, int64_t count,
+                                                             double temperature, uint64_t seed) {
+  return Evaluate([&] { return module_->Generate(prompt, count, temperature, seed); });
 }
 
 LocalState TorchStrategy::State() const {

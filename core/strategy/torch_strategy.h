@@ -1,9 +1,9 @@
 // FENCE: what all strategies over torch share: building the module, the training step's order, clipping, random state,
 // and the way in and out of checkpoints. A concrete strategy fills in the protected part.
 //
-//   TrainStep:  BeginStep -> { forward -> BeforeBackward -> backward } per micro-batch -> FinishGradients -> clip ->
-//   update
-//               -> EndStep
+//   TrainStep:  BeginStep
+//               -> { BeginPass -> forward -> BeforeBackward -> backward -> EndPass } per micro-batch
+//               -> FinishGradients -> clip -> update -> EndStep
 #ifndef SHARDWRIGHT_CORE_STRATEGY_TORCH_STRATEGY_H_
 #define SHARDWRIGHT_CORE_STRATEGY_TORCH_STRATEGY_H_
 
@@ -43,9 +43,10 @@ class TorchStrategy : public Strategy {
 
   absl::string_view name() const final { return name_; }
   absl::Status Setup(std::unique_ptr<Module> module) final;
-  Module& module() final;
   absl::StatusOr<StepResult> TrainStep(absl::Span<const Batch> micro_batches, int64_t step) final;
   absl::StatusOr<std::map<std::string, double>> ValidationStep(const Batch& batch) final;
+  absl::StatusOr<std::vector<int32_t>> Generate(const std::vector<int32_t>& prompt, int64_t count, double temperature,
+                                                uint64_t seed) final;
   absl::StatusOr<SaveReport> Save(const SaveRequest& request) final;
   absl::StatusOr<LoadResult> Load(const LoadRequest& request) final;
   uint64_t ResidentBytes() const final;
@@ -56,6 +57,18 @@ class TorchStrategy : public Strategy {
   int32_t threads() const final;
 
  protected:
+  // Units of models that every rank holds whole.
+  class PlainHooks : public UnitHooks {
+   public:
+    explicit PlainHooks(bool recompute) : recompute_(recompute) {}
+    bool RecomputesActivations() const override { return recompute_; }
+
+   private:
+    const bool recompute_;
+  };
+
+  // What follows may throw as torch does.
+
   // Before anything is built: refuses worlds that the strategy cannot serve.
   virtual absl::Status CheckWorld() { return absl::OkStatus(); }
   // What happens around units while the model is built and run.
@@ -68,13 +81,21 @@ class TorchStrategy : public Strategy {
   virtual absl::Status OnBuilt() { return absl::OkStatus(); }
 
   virtual absl::Status BeginStep() = 0;
+  // Collective. Around each run of forward, with backward (training) or without; a pass that failed does not end.
+  virtual absl::Status BeginPass() { return absl::OkStatus(); }
   virtual void BeforeBackward(bool is_last) {}
+  virtual absl::Status EndPass() { return absl::OkStatus(); }
   // Collective. Afterwards the stepped tensors' gradients are the means over all ranks.
   virtual absl::Status FinishGradients() { return absl::OkStatus(); }
-  // Collective. The sum over all ranks of what only this rank steps: the local one where every rank steps everything.
+  // Collective. The sum over all ranks of what only this rank counts: the local one where every rank steps everything.
   virtual absl::StatusOr<double> SumOverShards(double local) { return local; }
+  // Whether this rank's gradient of what it steps enters that sum: false where another rank counts the same elements.
+  virtual bool CountsInNorm(const SteppedParameter& parameter) const { return true; }
   // Collective. After the update.
   virtual absl::Status EndStep() { return absl::OkStatus(); }
+  // Not collective. After a failure anywhere between BeginStep or BeginPass and the end: back to where nothing is under
+  // way.
+  virtual void GiveUp() {}
 
   const StrategyOptions& options() const { return options_; }
   const StrategyContext& context() const { return context_; }
@@ -86,19 +107,23 @@ class TorchStrategy : public Strategy {
   absl::Status CheckHeld() const;
   absl::Status CompareModels() const;
   absl::Status CheckUsable() const;
+  absl::StatusOr<StepResult> RunStep(absl::Span<const Batch> micro_batches, int64_t step);
   // The mean loss; afterwards gradients are complete.
   absl::StatusOr<double> ComputeGradients(absl::Span<const Batch> micro_batches);
-  // Forward and backward; throws as torch does.
+  // Forward and backward.
   absl::StatusOr<double> RunMicroBatch(const Batch& batch, double weight, bool is_last);
   // The norm before clipping; 0 where there is no clipping.
   absl::StatusOr<double> ClipGradients();
+  // Runs fn without gradients, in evaluation mode, between BeginPass and EndPass.
+  template <typename Fn>
+  auto Evaluate(const Fn& fn) -> decltype(fn());
   LocalState State() const;
   OwnedState Owned(const LocalState& state);
 
   const std::string name_;
   const StrategyOptions options_;
   const StrategyContext context_;
-  UnitHooks plain_hooks_;
+  PlainHooks plain_hooks_;
   std::shared_ptr<TorchModule> module_;  // shared as torch wants its modules to be; owned by this alone
   std::vector<HeldTensor> held_;
   std::unique_ptr<FusedOptimizer> optimizer_;

@@ -1,10 +1,11 @@
 #include "shardwright/strategies/ddp/ddp.h"
 
+#include <memory>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "shardwright/core/base/status_macros.h"
 #include "shardwright/core/strategy/gradient_buckets.h"
+#include "shardwright/core/strategy/replicas.h"
 #include "shardwright/core/strategy/torch_strategy.h"
 
 namespace shardwright {
@@ -19,7 +20,7 @@ class Ddp : public TorchStrategy {
     std::vector<at::Tensor> trainable;
     for (const HeldTensor& held : this->held()) {
       if (!held.alias_of.empty()) continue;
-      SW_RETURN_IF_ERROR(BroadcastFromRank0(held));
+      SW_RETURN_IF_ERROR(BroadcastFromRank0(data(), held));
       if (held.meta.trainable) trainable.push_back(held.tensor);
     }
     buckets_ = std::make_unique<GradientBuckets>(trainable, options().gradient_bucket_bytes, data());
@@ -38,26 +39,10 @@ class Ddp : public TorchStrategy {
 
   absl::Status FinishGradients() override { return buckets_->Finish(); }
 
-  // Buffers that forward updates (running statistics) saw each rank's own samples: all go on with rank 0's, so that
-  // replicas are equal whenever they are saved.
-  absl::Status EndStep() override {
-    for (const HeldTensor& held : this->held()) {
-      if (held.meta.role != Role::kBuffer || !held.alias_of.empty()) continue;
-      SW_RETURN_IF_ERROR(BroadcastFromRank0(held));
-    }
-    return absl::OkStatus();
-  }
+  absl::Status EndStep() override { return BroadcastBuffers(data(), held()); }
 
  private:
   Communicator& data() { return *context().groups->data; }
-
-  // As bytes, so that every dtype can be sent.
-  absl::Status BroadcastFromRank0(const HeldTensor& held) {
-    if (held.box.empty()) return absl::OkStatus();
-    const absl::Status sent = data().Broadcast(held.tensor.mutable_data_ptr(),
-                                               static_cast<int64_t>(held.tensor.nbytes()), DType::kUInt8, /*root=*/0);
-    return Annotate(sent, absl::StrCat("sending \"", held.meta.name, "\" from rank 0"));
-  }
 
   std::unique_ptr<GradientBuckets> buckets_;
 };

@@ -80,9 +80,12 @@ class FakeStrategy : public Strategy {
 
   absl::string_view name() const override { return options_.name; }
   absl::Status Setup(std::unique_ptr<Module> module) override;
-  Module& module() override { return *module_; }
   absl::StatusOr<StepResult> TrainStep(absl::Span<const Batch> micro_batches, int64_t step) override;
   absl::StatusOr<std::map<std::string, double>> ValidationStep(const Batch& batch) override;
+  absl::StatusOr<std::vector<int32_t>> Generate(const std::vector<int32_t>& prompt, int64_t count, double temperature,
+                                                uint64_t seed) override {
+    return module_->Generate(prompt, count, temperature, seed);
+  }
   absl::StatusOr<SaveReport> Save(const SaveRequest& request) override;
   absl::StatusOr<LoadResult> Load(const LoadRequest& request) override;
   uint64_t ResidentBytes() const override;

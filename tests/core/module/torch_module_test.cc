@@ -118,6 +118,17 @@ TEST(CallTorchTest, ExceptionsBecomeOneLineOfTheRightCode) {
   EXPECT_THAT(CallTorch([] { throw 3; }), StatusIs(absl::StatusCode::kInternal));
 }
 
+TEST(CallTorchTest, AThrownStatusComesBackAsItIs) {
+  const absl::Status status = absl::UnavailableError("rank 3 left");
+  EXPECT_EQ(CallTorch([&] { ThrowIfError(status); }), status);
+  EXPECT_THAT(CallTorch([] { ThrowIfError(absl::OkStatus()); }), IsOk());
+  // Through the autograd engine, too.
+  at::Tensor leaf = at::zeros({2}).requires_grad_(true);
+  const at::Tensor out = leaf * 2;
+  out.register_hook([&](const at::Tensor&) { ThrowIfError(status); });
+  EXPECT_EQ(CallTorch([&] { out.sum().backward(); }), status);
+}
+
 // Units call back around forward, in order, with their number.
 class RecordingHooks : public UnitHooks {
  public:
@@ -125,28 +136,46 @@ class RecordingHooks : public UnitHooks {
     events.push_back(absl::StrCat("built ", unit, " with ", module.named_parameters(false).size()));
   }
   void PreForward(int unit) override { events.push_back(absl::StrCat("pre ", unit)); }
-  at::Tensor PostForward(int unit, at::Tensor output) override {
-    events.push_back(absl::StrCat("post ", unit));
-    return output + 1;
+  void PostForward(int unit, std::vector<at::Tensor>& outputs) override {
+    events.push_back(absl::StrCat("post ", unit, " of ", outputs.size()));
+    outputs[0] = outputs[0] + 1;
   }
   std::vector<std::string> events;
 };
 
 struct DoublerImpl : torch::nn::Module {
   DoublerImpl() { register_parameter("factor", at::zeros({1})); }
-  at::Tensor forward(const at::Tensor& x, int64_t times) { return x * times; }
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& times) { return x * times; }
 };
 TORCH_MODULE(Doubler);
+
+struct SplitterImpl : torch::nn::Module {
+  std::vector<at::Tensor> forward(const at::Tensor& x) { return {x * 2, x * 3}; }
+};
+TORCH_MODULE(Splitter);
 
 TEST(UnitsTest, HooksRunAtConstructionAndAroundForward) {
   RecordingHooks hooks;
   Units units(hooks);
   Unit<Doubler> first = units.Wrap(Doubler());
   Unit<Doubler> second = units.Wrap(Doubler());
-  const at::Tensor out = second(first(at::zeros({1}) + 1, 2), 5);
+  const at::Tensor one = at::zeros({1}) + 1;
+  const at::Tensor out = second(first(one, one * 2), one * 5);
   EXPECT_EQ(out.item<float>(), 16);  // ((1 * 2 + 1) * 5 + 1
   EXPECT_EQ(units.count(), 2);
-  EXPECT_THAT(hooks.events, ElementsAre("built 0 with 1", "built 1 with 1", "pre 0", "post 0", "pre 1", "post 1"));
+  EXPECT_THAT(hooks.events,
+              ElementsAre("built 0 with 1", "built 1 with 1", "pre 0", "post 0 of 1", "pre 1", "post 1 of 1"));
+}
+
+TEST(UnitsTest, AUnitMayReturnSeveralTensors) {
+  RecordingHooks hooks;
+  Units units(hooks);
+  Unit<Splitter> splitter = units.Wrap(Splitter());
+  const std::vector<at::Tensor> out = splitter(at::zeros({1}) + 1);
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[0].item<float>(), 3);
+  EXPECT_EQ(out[1].item<float>(), 3);
+  EXPECT_THAT(hooks.events, ElementsAre("built 0 with 0", "pre 0", "post 0 of 2"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "shardwright/core/strategy/torch_random.h"
+#include "shardwright/core/module/torch_random.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,6 @@
 // FENCE (the .cc): torch's default random generator as state that is saved, restored and reseeded.
-#ifndef SHARDWRIGHT_CORE_STRATEGY_TORCH_RANDOM_H_
-#define SHARDWRIGHT_CORE_STRATEGY_TORCH_RANDOM_H_
+#ifndef SHARDWRIGHT_CORE_MODULE_TORCH_RANDOM_H_
+#define SHARDWRIGHT_CORE_MODULE_TORCH_RANDOM_H_
 
 #include <cstdint>
 #include <mutex>
@@ -28,4 +28,4 @@ class SeededTorchRandom {
 
 }  // namespace shardwright
 
-#endif  // SHARDWRIGHT_CORE_STRATEGY_TORCH_RANDOM_H_
+#endif  // SHARDWRIGHT_CORE_MODULE_TORCH_RANDOM_H_
