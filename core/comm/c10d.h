@@ -29,9 +29,8 @@ namespace shardwright {
 // kDeadlineExceeded naming who did not come; kUnavailable if a connection fails. $GLOO_SOCKET_IFNAME chooses the
 // interface.
 //
-// Reductions are of U8, I8, I32, I64, F16, BF16, F32, F64, and min and max of BOOL. ReduceScatter holds a copy of its
-// input. When the last of the groups is destroyed, ranks wait for each other (at most `grace`), so that none cuts off
-// the last collective of another.
+// Reductions are of U8, I8, I32, I64, F16, BF16, F32, F64, and min and max of BOOL. When the last of the groups is
+// destroyed, ranks wait for each other (at most `grace`), so that none cuts off the last collective of another.
 absl::StatusOr<CommGroups> ConnectC10d(const RankEnvironment& environment, const C10dOptions& options);
 
 // A store that this process hosts for ranks it launches. Owned by the launcher.

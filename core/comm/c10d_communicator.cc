@@ -144,7 +144,7 @@ class GroupState {
     return absl::OkStatus();
   }
 
-  // Starts works; what Gloo refuses at once is this rank's failure.
+  // Starts works; what Gloo refuses at once is this rank's failure, and then none is under way.
   absl::Status Start(const CollectiveCall& call, const std::function<void(std::vector<GlooWork>&)>& start,
                      std::vector<GlooWork>* works) {
     try {
@@ -153,6 +153,7 @@ class GroupState {
     } catch (...) {
       const absl::Status failure = absl::InternalError(absl::StrCat(call.ToString(), ": ", TextOfCurrentException()));
       Abandon(failure);
+      for (const GlooWork& work : *works) work.Finish().IgnoreError();
       return failure;
     }
   }
@@ -262,26 +263,18 @@ class C10dCommunicator final : public Communicator {
     return BroadcastRaw(call, data, call.TotalBytes(), root);
   }
 
-  absl::Status AllReduce(void* data, int64_t count, DType dtype, ReduceOp op) override {
-    SW_ASSIGN_OR_RETURN(const std::unique_ptr<Work> work, AllReduceAsync(data, count, dtype, op));
-    return work->Wait();
-  }
-
   absl::StatusOr<std::unique_ptr<Work>> AllReduceAsync(void* data, int64_t count, DType dtype, ReduceOp op) override {
     CollectiveCall call = {.collective = Collective::kAllReduce, .dtype = dtype, .op = op, .counts = {count}};
     SW_RETURN_IF_ERROR(state_->Admit(call, 0));
-    Works works;
-    if (count > 0) {
-      SW_RETURN_IF_ERROR(state_->Start(
-          call, [&](Works& started) { started.push_back(StartAllReduce(data, count, *ReducibleType(dtype, op), op)); },
-          &works));
-    }
-    return std::make_unique<C10dWork>(state_, std::move(call), std::move(works));
+    return StartAsync(std::move(call), [&](Works& works) {
+      if (count > 0) works.push_back(StartAllReduce(data, count, *ReducibleType(dtype, op), op));
+    });
   }
 
-  absl::Status ReduceScatter(const void* in, void* out, absl::Span<const int64_t> counts, DType dtype,
-                             ReduceOp op) override;
-  absl::Status AllGather(const void* in, void* out, absl::Span<const int64_t> counts, DType dtype) override;
+  absl::StatusOr<std::unique_ptr<Work>> AllGatherAsync(void* data, absl::Span<const int64_t> counts,
+                                                       DType dtype) override;
+  absl::StatusOr<std::unique_ptr<Work>> ReduceScatterAsync(void* data, absl::Span<const int64_t> counts, DType dtype,
+                                                           ReduceOp op) override;
   absl::StatusOr<std::vector<std::string>> AllGatherBytes(absl::string_view message) override;
   absl::StatusOr<std::string> BroadcastBytes(absl::string_view message, int32_t root) override;
 
@@ -298,6 +291,12 @@ class C10dCommunicator final : public Communicator {
     Works works;
     SW_RETURN_IF_ERROR(state_->Start(call, start, &works));
     return state_->Await(call, works);
+  }
+
+  absl::StatusOr<std::unique_ptr<Work>> StartAsync(CollectiveCall call, const std::function<void(Works&)>& start) {
+    Works works;
+    SW_RETURN_IF_ERROR(state_->Start(call, start, &works));
+    return std::make_unique<C10dWork>(state_, std::move(call), std::move(works));
   }
 
   GlooWork StartAllReduce(void* data, int64_t count, at::ScalarType type, ReduceOp op) {
@@ -328,12 +327,10 @@ class C10dCommunicator final : public Communicator {
   }
 
   // Every rank's `bytes` lie at its place in `all`.
-  absl::Status GatherEqual(const CollectiveCall& call, char* all, uint64_t bytes) {
-    return Run(call, [&](Works& works) {
-      at::Tensor out = BorrowBytes(all, bytes * static_cast<uint64_t>(size()));
-      at::Tensor in = BorrowBytes(all + bytes * static_cast<uint64_t>(rank()), bytes);
-      works.push_back(GlooWork(state_->gloo().all_gather_single(out, in)));
-    });
+  GlooWork StartGatherEqual(char* all, uint64_t bytes) {
+    at::Tensor out = BorrowBytes(all, bytes * static_cast<uint64_t>(size()));
+    at::Tensor in = BorrowBytes(all + bytes * static_cast<uint64_t>(rank()), bytes);
+    return GlooWork(state_->gloo().all_gather_single(out, in));
   }
 
   // The owner's whole message, whose first bytes came in its slot; `mine` is this rank's.
@@ -343,43 +340,39 @@ class C10dCommunicator final : public Communicator {
   const std::shared_ptr<GroupState> state_;
 };
 
-// Gloo's own reduce_scatter is an all-reduce and a copy; a reduction per owner moves half of that.
-absl::Status C10dCommunicator::ReduceScatter(const void* in, void* out, absl::Span<const int64_t> counts, DType dtype,
-                                             ReduceOp op) {
-  const CollectiveCall call = {
-      .collective = Collective::kReduceScatter, .dtype = dtype, .op = op, .counts = {counts.begin(), counts.end()}};
-  SW_RETURN_IF_ERROR(state_->Admit(call, 0));
-  const int64_t item_bytes = ItemSize(dtype);
-  // Gloo reduces in place on every rank, not only the owner.
-  const auto scratch = std::make_unique_for_overwrite<char[]>(call.TotalBytes());
-  if (call.TotalBytes() > 0) std::memcpy(scratch.get(), in, call.TotalBytes());
-  SW_RETURN_IF_ERROR(Run(call, [&](Works& works) {
-    for (int32_t owner = 0; owner < size(); ++owner) {
-      if (counts[owner] == 0) continue;
-      works.push_back(StartReduce(scratch.get() + call.OffsetOf(owner) * item_bytes, counts[owner],
-                                  *ReducibleType(dtype, op), op, owner));
-    }
-  }));
-  const uint64_t bytes = static_cast<uint64_t>(counts[rank()] * item_bytes);
-  if (bytes > 0) std::memcpy(out, scratch.get() + call.OffsetOf(rank()) * item_bytes, bytes);
-  return absl::OkStatus();
-}
-
-absl::Status C10dCommunicator::AllGather(const void* in, void* out, absl::Span<const int64_t> counts, DType dtype) {
-  const CollectiveCall call = {
+// Gloo's own all-gather wants equal pieces; a broadcast per owner takes any, and is faster for large ones.
+absl::StatusOr<std::unique_ptr<Work>> C10dCommunicator::AllGatherAsync(void* data, absl::Span<const int64_t> counts,
+                                                                       DType dtype) {
+  CollectiveCall call = {
       .collective = Collective::kAllGather, .dtype = dtype, .counts = {counts.begin(), counts.end()}};
   SW_RETURN_IF_ERROR(state_->Admit(call, 0));
   const int64_t item_bytes = ItemSize(dtype);
-  char* const all = static_cast<char*>(out);
   const auto bytes_of = [&](int32_t owner) { return static_cast<uint64_t>(counts[owner] * item_bytes); };
-  char* const mine = all + call.OffsetOf(rank()) * item_bytes;
-  if (bytes_of(rank()) > 0 && mine != in) std::memmove(mine, in, bytes_of(rank()));
   const bool equal = std::equal(counts.begin() + 1, counts.end(), counts.begin());
-  if (equal && counts[0] > 0 && call.TotalBytes() <= kSmallGatherBytes) return GatherEqual(call, all, bytes_of(0));
-  return Run(call, [&](Works& works) {
+  const bool small = call.TotalBytes() > 0 && call.TotalBytes() <= kSmallGatherBytes;
+  char* piece = static_cast<char*>(data);
+  return StartAsync(std::move(call), [&](Works& works) {
+    if (equal && small) return works.push_back(StartGatherEqual(piece, bytes_of(0)));
     for (int32_t owner = 0; owner < size(); ++owner) {
-      if (counts[owner] == 0) continue;
-      works.push_back(StartBroadcast(all + call.OffsetOf(owner) * item_bytes, bytes_of(owner), owner));
+      if (counts[owner] > 0) works.push_back(StartBroadcast(piece, bytes_of(owner), owner));
+      piece += bytes_of(owner);
+    }
+  });
+}
+
+// Gloo's own reduce-scatter is an all-reduce and a copy; a reduction per owner moves half of that. Gloo reduces in
+// place on every rank, not only the owner: hence the undefined pieces.
+absl::StatusOr<std::unique_ptr<Work>> C10dCommunicator::ReduceScatterAsync(void* data, absl::Span<const int64_t> counts,
+                                                                           DType dtype, ReduceOp op) {
+  CollectiveCall call = {
+      .collective = Collective::kReduceScatter, .dtype = dtype, .op = op, .counts = {counts.begin(), counts.end()}};
+  SW_RETURN_IF_ERROR(state_->Admit(call, 0));
+  const at::ScalarType type = *ReducibleType(dtype, op);
+  char* piece = static_cast<char*>(data);
+  return StartAsync(std::move(call), [&](Works& works) {
+    for (int32_t owner = 0; owner < size(); ++owner) {
+      if (counts[owner] > 0) works.push_back(StartReduce(piece, counts[owner], type, op, owner));
+      piece += counts[owner] * ItemSize(dtype);
     }
   });
 }
@@ -422,7 +415,7 @@ absl::StatusOr<std::vector<std::string>> C10dCommunicator::AllGatherBytes(absl::
   SW_RETURN_IF_ERROR(state_->Admit(call, message.size()));
   std::vector<char> slots(kSlotBytes * static_cast<size_t>(size()));
   FillSlot(message, slots.data() + kSlotBytes * static_cast<size_t>(rank()));
-  SW_RETURN_IF_ERROR(GatherEqual(call, slots.data(), kSlotBytes));
+  SW_RETURN_IF_ERROR(Run(call, [&](Works& works) { works.push_back(StartGatherEqual(slots.data(), kSlotBytes)); }));
   std::vector<std::string> messages;
   for (int32_t owner = 0; owner < size(); ++owner) {
     SW_ASSIGN_OR_RETURN(std::string received,

@@ -78,12 +78,8 @@ std::string CollectiveCall::ToString() const {
   return "?";
 }
 
-int64_t CollectiveCall::TotalCount() const {
-  return OffsetOf(static_cast<int32_t>(counts.size()));
-}
-
 uint64_t CollectiveCall::TotalBytes() const {
-  return static_cast<uint64_t>(TotalCount() * ItemSize(dtype));
+  return static_cast<uint64_t>(OffsetOf(static_cast<int32_t>(counts.size())) * ItemSize(dtype));
 }
 
 int64_t CollectiveCall::OffsetOf(int32_t rank) const {

@@ -33,8 +33,7 @@ struct CollectiveCall {
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
   // "AllReduce(sum of 12 F32)"
   std::string ToString() const;
-  // Elements, and bytes of them. Requires Validate.
-  int64_t TotalCount() const;
+  // Of all elements. Requires Validate.
   uint64_t TotalBytes() const;
   // First element of rank's piece.
   int64_t OffsetOf(int32_t rank) const;

@@ -1,6 +1,7 @@
 #include "shardwright/core/comm/communicator.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -37,7 +38,23 @@ std::string Tally(const std::vector<std::string>& messages) {
                       " ranks)");
 }
 
+absl::Status WaitFor(const absl::StatusOr<std::unique_ptr<Work>>& work) {
+  return work.ok() ? (*work)->Wait() : work.status();
+}
+
 }  // namespace
+
+absl::Status Communicator::AllReduce(void* data, int64_t count, DType dtype, ReduceOp op) {
+  return WaitFor(AllReduceAsync(data, count, dtype, op));
+}
+
+absl::Status Communicator::AllGather(void* data, absl::Span<const int64_t> counts, DType dtype) {
+  return WaitFor(AllGatherAsync(data, counts, dtype));
+}
+
+absl::Status Communicator::ReduceScatter(void* data, absl::Span<const int64_t> counts, DType dtype, ReduceOp op) {
+  return WaitFor(ReduceScatterAsync(data, counts, dtype, op));
+}
 
 void CommGroups::Abandon(const absl::Status& status) const {
   for (Communicator* comm : {data.get(), control.get(), checkpoint.get()}) {

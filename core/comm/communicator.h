@@ -50,15 +50,24 @@ class Communicator {
   virtual absl::Status Barrier() = 0;
   // `data` holds `count` elements on every rank; after it, root's.
   virtual absl::Status Broadcast(void* data, int64_t count, DType dtype, int32_t root) = 0;
-  virtual absl::Status AllReduce(void* data, int64_t count, DType dtype, ReduceOp op) = 0;
-  // As AllReduce, returning at once; `data` is off limits until Wait.
+
+  // These return at once. `data` is off limits until Wait; several may be under way, and are waited for in any order.
+  //
+  // After Wait, `data` is reduced over the ranks.
   virtual absl::StatusOr<std::unique_ptr<Work>> AllReduceAsync(void* data, int64_t count, DType dtype, ReduceOp op) = 0;
-  // `in` holds the pieces of all ranks one after the other, piece r of counts[r] elements; `out` gets this rank's,
-  // reduced.
-  virtual absl::Status ReduceScatter(const void* in, void* out, absl::Span<const int64_t> counts, DType dtype,
-                                     ReduceOp op) = 0;
-  // The reverse: `out` holds all pieces, counts[r] elements from rank r. `in` may be its own place in `out`.
-  virtual absl::Status AllGather(const void* in, void* out, absl::Span<const int64_t> counts, DType dtype) = 0;
+  // `data` holds the pieces of all ranks one after the other, counts[r] elements of rank r; this rank's piece is filled
+  // in, in its place. After Wait all are.
+  virtual absl::StatusOr<std::unique_ptr<Work>> AllGatherAsync(void* data, absl::Span<const int64_t> counts,
+                                                               DType dtype) = 0;
+  // The reverse: `data` holds pieces for all ranks. After Wait this rank's piece, in its place, is reduced over the
+  // ranks; the contents of the other pieces are undefined.
+  virtual absl::StatusOr<std::unique_ptr<Work>> ReduceScatterAsync(void* data, absl::Span<const int64_t> counts,
+                                                                   DType dtype, ReduceOp op) = 0;
+
+  // The same, waited for.
+  absl::Status AllReduce(void* data, int64_t count, DType dtype, ReduceOp op);
+  absl::Status AllGather(void* data, absl::Span<const int64_t> counts, DType dtype);
+  absl::Status ReduceScatter(void* data, absl::Span<const int64_t> counts, DType dtype, ReduceOp op);
 
   // Small control messages of any length; index: rank.
   virtual absl::StatusOr<std::vector<std::string>> AllGatherBytes(absl::string_view message) = 0;

@@ -27,8 +27,7 @@ namespace {
 // What one rank brings to a meeting; borrowed until the meeting is over for it.
 struct Part {
   bool here = false;
-  const void* in = nullptr;
-  void* out = nullptr;
+  void* data = nullptr;
   std::string message = {};
 };
 
@@ -42,47 +41,32 @@ struct Meeting {
   std::vector<std::string> messages;  // of all ranks, for those that ask for them
 };
 
-void CopyBytes(void* to, const void* from, uint64_t bytes) {
-  if (bytes > 0 && to != from) std::memmove(to, from, bytes);
+// Where rank's piece, or all data of a collective without pieces, lies in the memory that `part` brought.
+char* PieceOf(const Meeting& meeting, const Part& part, size_t rank) {
+  const int64_t offset = meeting.call.OffsetOf(static_cast<int32_t>(rank)) * ItemSize(meeting.call.dtype);
+  return static_cast<char*>(part.data) + offset;
 }
 
-void ComputeBroadcast(Meeting& meeting) {
-  const void* source = meeting.parts[meeting.call.root].out;
-  for (Part& part : meeting.parts) CopyBytes(part.out, source, meeting.call.TotalBytes());
-}
-
-void ComputeAllGather(Meeting& meeting) {
-  const int64_t item_bytes = ItemSize(meeting.call.dtype);
-  for (size_t source = 0; source < meeting.parts.size(); ++source) {
-    const int64_t offset = meeting.call.OffsetOf(static_cast<int32_t>(source)) * item_bytes;
-    for (Part& part : meeting.parts) {
-      CopyBytes(static_cast<char*>(part.out) + offset, meeting.parts[source].in,
-                static_cast<uint64_t>(meeting.call.counts[source] * item_bytes));
-    }
+// From the memory of `source` to that of all others.
+void Spread(const Meeting& meeting, size_t source, size_t piece) {
+  const uint64_t bytes = static_cast<uint64_t>(meeting.call.counts[piece] * ItemSize(meeting.call.dtype));
+  const char* from = PieceOf(meeting, meeting.parts[source], piece);
+  for (const Part& part : meeting.parts) {
+    char* to = PieceOf(meeting, part, piece);
+    if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
   }
 }
 
-// The sum of all ranks' inputs, aside: outputs may lie in inputs.
-std::vector<char> Reduced(const Meeting& meeting) {
+// Reduces a piece over all ranks into the memory of `owner`; aside first, since that is an input, too.
+void ReducePiece(const Meeting& meeting, size_t piece, size_t owner) {
+  const int64_t count = meeting.call.counts[piece];
+  if (count == 0 || meeting.parts.size() == 1) return;
   std::vector<const void*> inputs;
-  for (const Part& part : meeting.parts) inputs.push_back(part.in);
-  std::vector<char> result(meeting.call.TotalBytes());
-  Reduce(meeting.call.dtype, meeting.call.op, inputs, meeting.call.TotalCount(), result.data());
-  return result;
-}
-
-void ComputeAllReduce(Meeting& meeting) {
-  const std::vector<char> result = Reduced(meeting);
-  for (Part& part : meeting.parts) CopyBytes(part.out, result.data(), result.size());
-}
-
-void ComputeReduceScatter(Meeting& meeting) {
-  const std::vector<char> result = Reduced(meeting);
-  const int64_t item_bytes = ItemSize(meeting.call.dtype);
-  for (size_t rank = 0; rank < meeting.parts.size(); ++rank) {
-    CopyBytes(meeting.parts[rank].out, result.data() + meeting.call.OffsetOf(static_cast<int32_t>(rank)) * item_bytes,
-              static_cast<uint64_t>(meeting.call.counts[rank] * item_bytes));
-  }
+  for (const Part& part : meeting.parts) inputs.push_back(PieceOf(meeting, part, piece));
+  const size_t bytes = static_cast<size_t>(count * ItemSize(meeting.call.dtype));
+  const auto result = std::make_unique_for_overwrite<char[]>(bytes);
+  Reduce(meeting.call.dtype, meeting.call.op, inputs, count, result.get());
+  std::memcpy(PieceOf(meeting, meeting.parts[owner], piece), result.get(), bytes);
 }
 
 void Compute(Meeting& meeting) {
@@ -90,13 +74,16 @@ void Compute(Meeting& meeting) {
     case Collective::kBarrier:
       return;
     case Collective::kBroadcast:
-      return ComputeBroadcast(meeting);
+      return Spread(meeting, meeting.call.root, 0);
     case Collective::kAllReduce:
-      return ComputeAllReduce(meeting);
+      ReducePiece(meeting, 0, 0);
+      return Spread(meeting, 0, 0);
     case Collective::kReduceScatter:
-      return ComputeReduceScatter(meeting);
+      for (size_t rank = 0; rank < meeting.parts.size(); ++rank) ReducePiece(meeting, rank, rank);
+      return;
     case Collective::kAllGather:
-      return ComputeAllGather(meeting);
+      for (size_t rank = 0; rank < meeting.parts.size(); ++rank) Spread(meeting, rank, rank);
+      return;
     case Collective::kAllGatherBytes:
     case Collective::kBroadcastBytes:
       for (Part& part : meeting.parts) meeting.messages.push_back(std::move(part.message));
@@ -225,7 +212,7 @@ class Group {
   std::deque<std::shared_ptr<Meeting>> meetings_ ABSL_GUARDED_BY(mu_);
 };
 
-// Shared with the works of AllReduceAsync, which may outlive it.
+// Shared with works, which may outlive the communicator.
 struct RankState {
   std::shared_ptr<Group> group;
   int32_t rank;
@@ -300,33 +287,25 @@ class ThreadCommunicator final : public Communicator {
   absl::Status Barrier() override { return Meet({.collective = Collective::kBarrier}, {}).status(); }
 
   absl::Status Broadcast(void* data, int64_t count, DType dtype, int32_t root) override {
-    return Meet({.collective = Collective::kBroadcast, .dtype = dtype, .root = root, .counts = {count}}, {.out = data})
+    return Meet({.collective = Collective::kBroadcast, .dtype = dtype, .root = root, .counts = {count}}, {.data = data})
         .status();
-  }
-
-  absl::Status AllReduce(void* data, int64_t count, DType dtype, ReduceOp op) override {
-    return Meet(AllReduceCall(count, dtype, op), {.in = data, .out = data}).status();
   }
 
   absl::StatusOr<std::unique_ptr<Work>> AllReduceAsync(void* data, int64_t count, DType dtype, ReduceOp op) override {
-    SW_ASSIGN_OR_RETURN(auto meeting, Join(*state_, AllReduceCall(count, dtype, op), {.in = data, .out = data}));
-    return std::make_unique<ThreadWork>(state_, std::move(meeting));
+    return Start({.collective = Collective::kAllReduce, .dtype = dtype, .op = op, .counts = {count}}, data);
   }
 
-  absl::Status ReduceScatter(const void* in, void* out, absl::Span<const int64_t> counts, DType dtype,
-                             ReduceOp op) override {
-    return Meet({.collective = Collective::kReduceScatter,
-                 .dtype = dtype,
-                 .op = op,
-                 .counts = {counts.begin(), counts.end()}},
-                {.in = in, .out = out})
-        .status();
+  absl::StatusOr<std::unique_ptr<Work>> AllGatherAsync(void* data, absl::Span<const int64_t> counts,
+                                                       DType dtype) override {
+    return Start({.collective = Collective::kAllGather, .dtype = dtype, .counts = {counts.begin(), counts.end()}},
+                 data);
   }
 
-  absl::Status AllGather(const void* in, void* out, absl::Span<const int64_t> counts, DType dtype) override {
-    return Meet({.collective = Collective::kAllGather, .dtype = dtype, .counts = {counts.begin(), counts.end()}},
-                {.in = in, .out = out})
-        .status();
+  absl::StatusOr<std::unique_ptr<Work>> ReduceScatterAsync(void* data, absl::Span<const int64_t> counts, DType dtype,
+                                                           ReduceOp op) override {
+    return Start(
+        {.collective = Collective::kReduceScatter, .dtype = dtype, .op = op, .counts = {counts.begin(), counts.end()}},
+        data);
   }
 
   absl::StatusOr<std::vector<std::string>> AllGatherBytes(absl::string_view message) override {
@@ -351,8 +330,9 @@ class ThreadCommunicator final : public Communicator {
   }
 
  private:
-  static CollectiveCall AllReduceCall(int64_t count, DType dtype, ReduceOp op) {
-    return {.collective = Collective::kAllReduce, .dtype = dtype, .op = op, .counts = {count}};
+  absl::StatusOr<std::unique_ptr<Work>> Start(const CollectiveCall& call, void* data) {
+    SW_ASSIGN_OR_RETURN(auto meeting, Join(*state_, call, {.data = data}));
+    return std::make_unique<ThreadWork>(state_, std::move(meeting));
   }
 
   // The meeting, over.

@@ -26,19 +26,19 @@ class DyingCommunicator : public Communicator {
   absl::Status Broadcast(void* data, int64_t count, DType dtype, int32_t root) override {
     return Dies() ? Death() : base_.Broadcast(data, count, dtype, root);
   }
-  absl::Status AllReduce(void* data, int64_t count, DType dtype, ReduceOp op) override {
-    return Dies() ? Death() : base_.AllReduce(data, count, dtype, op);
-  }
   absl::StatusOr<std::unique_ptr<Work>> AllReduceAsync(void* data, int64_t count, DType dtype, ReduceOp op) override {
     if (Dies()) return Death();
     return base_.AllReduceAsync(data, count, dtype, op);
   }
-  absl::Status ReduceScatter(const void* in, void* out, absl::Span<const int64_t> counts, DType dtype,
-                             ReduceOp op) override {
-    return Dies() ? Death() : base_.ReduceScatter(in, out, counts, dtype, op);
+  absl::StatusOr<std::unique_ptr<Work>> AllGatherAsync(void* data, absl::Span<const int64_t> counts,
+                                                       DType dtype) override {
+    if (Dies()) return Death();
+    return base_.AllGatherAsync(data, counts, dtype);
   }
-  absl::Status AllGather(const void* in, void* out, absl::Span<const int64_t> counts, DType dtype) override {
-    return Dies() ? Death() : base_.AllGather(in, out, counts, dtype);
+  absl::StatusOr<std::unique_ptr<Work>> ReduceScatterAsync(void* data, absl::Span<const int64_t> counts, DType dtype,
+                                                           ReduceOp op) override {
+    if (Dies()) return Death();
+    return base_.ReduceScatterAsync(data, counts, dtype, op);
   }
   absl::StatusOr<std::vector<std::string>> AllGatherBytes(absl::string_view message) override {
     if (Dies()) return Death();

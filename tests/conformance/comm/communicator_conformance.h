@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -270,48 +271,129 @@ inline std::vector<std::vector<int64_t>> CountsFor(int32_t size) {
   return all;
 }
 
+inline int64_t Total(const std::vector<int64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+// Of rank's piece in a string that holds all, in bytes: where and how many.
+inline std::pair<size_t, size_t> PlaceOf(int32_t rank, const std::vector<int64_t>& counts, DType dtype) {
+  const int64_t begin = std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
+  return {static_cast<size_t>(begin * ItemSize(dtype)), static_cast<size_t>(counts[rank] * ItemSize(dtype))};
+}
+
+// A collective over pieces: what this rank brings, and what it expects to find.
+struct PiecesCase {
+  DType dtype;
+  std::vector<int64_t> counts;
+  bool gathers;       // else sums
+  std::string data;   // of all pieces
+  std::string whole;  // of all pieces, of which a reduce-scatter brings its own alone
+};
+
+inline PiecesCase GatherCase(const CommGroups& groups, DType dtype, const std::vector<int64_t>& counts) {
+  PiecesCase c = {.dtype = dtype, .counts = counts, .gathers = true, .data = {}, .whole = {}};
+  c.whole = RandomBytes(static_cast<size_t>(Total(counts) * ItemSize(dtype)), 5);
+  c.data.assign(c.whole.size(), 'x');
+  const auto [begin, size] = PlaceOf(groups.rank(), counts, dtype);
+  c.data.replace(begin, size, c.whole, begin, size);
+  return c;
+}
+
+inline PiecesCase SumCase(const CommGroups& groups, DType dtype, const std::vector<int64_t>& counts) {
+  const int32_t rank = groups.rank(), size = groups.size();
+  PiecesCase c = {.dtype = dtype, .counts = counts, .gathers = false, .data = {}, .whole = {}};
+  c.data = Numbers(dtype, Total(counts), [&](int64_t i) { return static_cast<int>(i % 17) + rank; });
+  c.whole =
+      Numbers(dtype, Total(counts), [&](int64_t i) { return static_cast<int>(i % 17) * size + size * (size - 1) / 2; });
+  return c;
+}
+
+inline absl::StatusOr<std::unique_ptr<Work>> Start(Communicator& comm, PiecesCase& c) {
+  if (c.gathers) return comm.AllGatherAsync(c.data.data(), c.counts, c.dtype);
+  return comm.ReduceScatterAsync(c.data.data(), c.counts, c.dtype, ReduceOp::kSum);
+}
+
+inline void ExpectHolds(const CommGroups& groups, const PiecesCase& c) {
+  if (c.gathers) {
+    EXPECT_TRUE(c.data == c.whole) << "gather of " << DTypeName(c.dtype);
+    return;
+  }
+  const auto [begin, size] = PlaceOf(groups.rank(), c.counts, c.dtype);
+  EXPECT_TRUE(c.data.substr(begin, size) == c.whole.substr(begin, size)) << "sum of " << DTypeName(c.dtype);
+}
+
 TEST_P(CommunicatorTest, ReduceScatterOfAnyPieces) {
   RunAll([](CommGroups& groups) -> absl::Status {
-    const int32_t rank = groups.rank(), size = groups.size();
     for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt64}) {
-      for (const std::vector<int64_t>& counts : CountsFor(size)) {
-        const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-        const int64_t begin = std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
-        const std::string in = Numbers(dtype, total, [&](int64_t i) { return static_cast<int>(i % 17) + rank; });
-        std::string given = in;
-        std::string out(static_cast<size_t>(counts[rank] * ItemSize(dtype)), 'x');
-        SW_RETURN_IF_ERROR(groups.data->ReduceScatter(given.data(), out.data(), counts, dtype, ReduceOp::kSum));
-        EXPECT_EQ(out, Numbers(dtype, counts[rank], [&](int64_t i) {
-                    return static_cast<int>((begin + i) % 17) * size + size * (size - 1) / 2;
-                  }));
-        EXPECT_EQ(given, in);
+      for (const std::vector<int64_t>& counts : CountsFor(groups.size())) {
+        PiecesCase c = SumCase(groups, dtype, counts);
+        SW_RETURN_IF_ERROR(groups.data->ReduceScatter(c.data.data(), counts, dtype, ReduceOp::kSum));
+        ExpectHolds(groups, c);
       }
     }
     return absl::OkStatus();
   });
 }
 
-TEST_P(CommunicatorTest, AllGatherOfAnyPiecesAsideAndInPlace) {
+TEST_P(CommunicatorTest, AllGatherOfAnyPieces) {
   RunAll([](CommGroups& groups) -> absl::Status {
-    const int32_t rank = groups.rank();
     for (DType dtype : {DType::kFloat8E4M3, DType::kBFloat16, DType::kComplex64}) {
       for (const std::vector<int64_t>& counts : CountsFor(groups.size())) {
-        const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-        const std::string whole = RandomBytes(static_cast<size_t>(total * ItemSize(dtype)), 5);
-        const size_t begin =
-            static_cast<size_t>(std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0}) * ItemSize(dtype));
-        const std::string mine = whole.substr(begin, static_cast<size_t>(counts[rank] * ItemSize(dtype)));
-        std::string out(whole.size(), 'x');
-        SW_RETURN_IF_ERROR(groups.data->AllGather(mine.data(), out.data(), counts, dtype));
-        EXPECT_EQ(out, whole);
-        out.assign(whole.size(), 'x');
-        out.replace(begin, mine.size(), mine);
-        SW_RETURN_IF_ERROR(groups.data->AllGather(out.data() + begin, out.data(), counts, dtype));
-        EXPECT_EQ(out, whole);
+        PiecesCase c = GatherCase(groups, dtype, counts);
+        SW_RETURN_IF_ERROR(groups.data->AllGather(c.data.data(), counts, dtype));
+        ExpectHolds(groups, c);
       }
     }
     return absl::OkStatus();
   });
+}
+
+// As when the next unit is gathered while gradients are reduced.
+TEST_P(CommunicatorTest, ManyGathersAndReductionsAreUnderWayAtOnce) {
+  RunAll([](CommGroups& groups) -> absl::Status {
+    std::vector<PiecesCase> cases;
+    for (DType dtype : {DType::kBFloat16, DType::kFloat32}) {
+      for (const std::vector<int64_t>& counts : CountsFor(groups.size())) {
+        cases.push_back(GatherCase(groups, dtype, counts));
+        cases.push_back(SumCase(groups, dtype, counts));
+      }
+    }
+    std::vector<std::unique_ptr<Work>> works(cases.size());
+    for (size_t i = 0; i < cases.size(); ++i) {
+      SW_ASSIGN_OR_RETURN(works[i], Start(*groups.data, cases[i]));
+    }
+    // In an order of each rank's own.
+    std::vector<size_t> order(cases.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::shuffle(order.begin(), order.end(), std::mt19937(groups.rank()));
+    for (size_t i : order) {
+      SW_RETURN_IF_ERROR(works[i]->Wait());
+      ExpectHolds(groups, cases[i]);
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST_P(CommunicatorTest, GathersAndReductionsReturnBeforeTheOthersHaveCome) {
+  for (int32_t size = 2; size <= 3; ++size) {
+    absl::Notification went_on;
+    EXPECT_THAT(Run(size,
+                    [&](CommGroups& groups) -> absl::Status {
+                      const std::vector<int64_t> counts(size, 40000);
+                      PiecesCase gather = GatherCase(groups, DType::kBFloat16, counts);
+                      PiecesCase sum = SumCase(groups, DType::kBFloat16, counts);
+                      if (groups.rank() != 0) went_on.WaitForNotification();
+                      SW_ASSIGN_OR_RETURN(const auto gathering, Start(*groups.data, gather));
+                      SW_ASSIGN_OR_RETURN(const auto summing, Start(*groups.data, sum));
+                      if (groups.rank() == 0) went_on.Notify();
+                      SW_RETURN_IF_ERROR(summing->Wait());
+                      ExpectHolds(groups, sum);
+                      SW_RETURN_IF_ERROR(gathering->Wait());
+                      ExpectHolds(groups, gather);
+                      return absl::OkStatus();
+                    }),
+                Each(IsOk()));
+  }
 }
 
 TEST_P(CommunicatorTest, NothingAtAllIsFine) {
@@ -319,8 +401,8 @@ TEST_P(CommunicatorTest, NothingAtAllIsFine) {
     const std::vector<int64_t> none(groups.size(), 0);
     SW_RETURN_IF_ERROR(groups.data->Broadcast(nullptr, 0, DType::kFloat32, 0));
     SW_RETURN_IF_ERROR(groups.data->AllReduce(nullptr, 0, DType::kFloat32, ReduceOp::kSum));
-    SW_RETURN_IF_ERROR(groups.data->ReduceScatter(nullptr, nullptr, none, DType::kFloat32, ReduceOp::kSum));
-    SW_RETURN_IF_ERROR(groups.data->AllGather(nullptr, nullptr, none, DType::kFloat32));
+    SW_RETURN_IF_ERROR(groups.data->ReduceScatter(nullptr, none, DType::kFloat32, ReduceOp::kSum));
+    SW_RETURN_IF_ERROR(groups.data->AllGather(nullptr, none, DType::kFloat32));
     SW_ASSIGN_OR_RETURN(const auto work, groups.data->AllReduceAsync(nullptr, 0, DType::kInt8, ReduceOp::kMax));
     return work->Wait();
   });
@@ -370,8 +452,8 @@ TEST_P(CommunicatorTest, CallsAndBytesAreCounted) {
     SW_RETURN_IF_ERROR(comm.Barrier());
     SW_RETURN_IF_ERROR(comm.Broadcast(piece.data(), 3, DType::kFloat32, 0));
     SW_RETURN_IF_ERROR(comm.AllReduce(piece.data(), 3, DType::kFloat32, ReduceOp::kSum));
-    SW_RETURN_IF_ERROR(comm.ReduceScatter(all.data(), piece.data(), counts, DType::kFloat32, ReduceOp::kSum));
-    SW_RETURN_IF_ERROR(comm.AllGather(piece.data(), all.data(), counts, DType::kFloat32));
+    SW_RETURN_IF_ERROR(comm.ReduceScatter(all.data(), counts, DType::kFloat32, ReduceOp::kSum));
+    SW_RETURN_IF_ERROR(comm.AllGather(all.data(), counts, DType::kFloat32));
     SW_RETURN_IF_ERROR(comm.AllGatherBytes("12345").status());
     SW_RETURN_IF_ERROR(comm.BroadcastBytes("1234567", 0).status());
     const CommCounters counters = comm.counters();
@@ -398,10 +480,19 @@ TEST_P(CommunicatorTest, ImpossibleCallsAreRefusedAndBreakTheGroup) {
       [](Communicator& comm) { return comm.AllReduce(nullptr, 1, DType::kComplex64, ReduceOp::kSum); },
       [](Communicator& comm) { return comm.AllReduce(nullptr, 1, DType::kBool, ReduceOp::kSum); },
       [](Communicator& comm) { return comm.AllReduceAsync(nullptr, -1, DType::kInt8, ReduceOp::kSum).status(); },
-      [](Communicator& comm) { return comm.ReduceScatter(nullptr, nullptr, {}, DType::kFloat32, ReduceOp::kSum); },
+      [](Communicator& comm) { return comm.ReduceScatter(nullptr, {}, DType::kFloat32, ReduceOp::kSum); },
+      [](Communicator& comm) {
+        const std::vector<int64_t> counts(comm.size(), 1);
+        return comm.ReduceScatterAsync(nullptr, counts, DType::kFloat8E4M3, ReduceOp::kSum).status();
+      },
+      [](Communicator& comm) {
+        std::vector<int64_t> counts(comm.size(), 1);
+        counts.back() = -1;
+        return comm.AllGatherAsync(nullptr, counts, DType::kFloat32).status();
+      },
       [](Communicator& comm) {
         const std::vector<int64_t> counts(comm.size() + 1, 0);
-        return comm.AllGather(nullptr, nullptr, counts, DType::kFloat32);
+        return comm.AllGather(nullptr, counts, DType::kFloat32);
       },
       [](Communicator& comm) { return comm.BroadcastBytes("x", comm.size()).status(); },
   };
@@ -467,18 +558,25 @@ TEST_P(CommunicatorTest, AFailureReachesThoseWhoWaitForSomebodyElse) {
   }
 }
 
-TEST_P(CommunicatorTest, APendingAsyncReductionEndsWithItsGroup) {
+TEST_P(CommunicatorTest, PendingAsyncCallsEndWithTheirGroup) {
   const auto statuses = Run(2, [](CommGroups& groups) -> absl::Status {
     if (groups.rank() == 1) {
       SW_RETURN_IF_ERROR(groups.control->Barrier());
       groups.Abandon(absl::DataLossError("bad chunk"));
       return absl::OkStatus();
     }
-    std::vector<float> data(100000);
-    SW_ASSIGN_OR_RETURN(const auto work,
-                        groups.data->AllReduceAsync(data.data(), 100000, DType::kFloat32, ReduceOp::kSum));
+    std::vector<float> data(300000);
+    const std::vector<int64_t> counts = {0, 100000};
+    std::vector<std::unique_ptr<Work>> works(3);
+    SW_ASSIGN_OR_RETURN(works[0], groups.data->AllReduceAsync(&data[0], 100000, DType::kFloat32, ReduceOp::kSum));
+    SW_ASSIGN_OR_RETURN(works[1], groups.data->AllGatherAsync(&data[100000], counts, DType::kFloat32));
+    SW_ASSIGN_OR_RETURN(works[2],
+                        groups.data->ReduceScatterAsync(&data[200000], counts, DType::kFloat32, ReduceOp::kSum));
     SW_RETURN_IF_ERROR(groups.control->Barrier());
-    return work->Wait();
+    const absl::Status first = works[1]->Wait();
+    EXPECT_EQ(works[2]->Wait(), first);
+    EXPECT_EQ(works[0]->Wait(), first);
+    return first;
   });
   EXPECT_THAT(statuses[0], StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank 1 failed: bad chunk")));
 }
