@@ -14,12 +14,13 @@ namespace internal {
 absl::Status StatusOfCurrentException();
 }  // namespace internal
 
-// Throws what CallTorch turns back into the same Status: for hooks that torch calls, whose errors have to travel through
-// it.
+// Throws what CallTorch turns back into the same Status: for hooks that torch calls, whose errors have to travel
+// through it.
 void ThrowIfError(const absl::Status& status);
 
-// Runs fn; an exception becomes a Status: ThrowIfError's its own, out of memory -> kResourceExhausted, index and type errors ->
-// kInvalidArgument, else kInternal. fn returns void, Status, StatusOr, or a value (then the result is a StatusOr).
+// Runs fn; an exception becomes a Status: ThrowIfError's its own, out of memory -> kResourceExhausted, index and type
+// errors -> kInvalidArgument, else kInternal. fn returns void, Status, StatusOr, or a value (then the result is a
+// StatusOr).
 template <typename Fn>
 auto CallTorch(Fn&& fn) {
   return CatchExceptions(std::forward<Fn>(fn), &internal::StatusOfCurrentException);

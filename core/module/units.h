@@ -25,8 +25,8 @@
 
 namespace shardwright {
 
-// What a strategy does around units. Calls come from the thread that runs forward and backward; they throw as torch does
-// (ThrowIfError).
+// What a strategy does around units. Calls come from the thread that runs forward and backward; they throw as torch
+// does (ThrowIfError).
 class UnitHooks {
  public:
   virtual ~UnitHooks() = default;

@@ -11,10 +11,11 @@
 
 namespace shardwright {
 
-GradientBuckets::GradientBuckets(const std::vector<at::Tensor>& parameters, uint64_t bucket_bytes, Communicator& comm)
+GradientBuckets::GradientBuckets(const std::vector<at::Tensor>& parameters, uint64_t bucket_bytes,
+                                 GradientWatch::Tells starts, Communicator& comm)
     : comm_(comm),
       buckets_(MakeBuckets(parameters, bucket_bytes)),
-      watch_(Watched(buckets_), [this](size_t bucket) { Start(buckets_[bucket]); }) {}
+      watch_(Watched(buckets_), starts, [this](size_t bucket) { Start(buckets_[bucket]); }) {}
 
 GradientBuckets::~GradientBuckets() {
   for (Bucket& bucket : buckets_) {

@@ -31,8 +31,9 @@ namespace shardwright {
 class GradientBuckets {
  public:
   // `parameters` require gradients, are contiguous and in order of registration; each stands once. `comm` outlives
-  // this. A bucket holds at most `bucket_bytes`, or one larger parameter.
-  GradientBuckets(const std::vector<at::Tensor>& parameters, uint64_t bucket_bytes, Communicator& comm);
+  // this. A bucket holds at most `bucket_bytes`, or one larger parameter. `starts`: when reductions do.
+  GradientBuckets(const std::vector<at::Tensor>& parameters, uint64_t bucket_bytes, GradientWatch::Tells starts,
+                  Communicator& comm);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;

@@ -14,7 +14,7 @@ namespace shardwright {
 
 std::vector<std::vector<size_t>> GroupInReverse(const std::vector<at::Tensor>& parameters, uint64_t group_bytes) {
   std::vector<std::vector<size_t>> groups;
-  std::vector<uint64_t> bytes;             // of each group
+  std::vector<uint64_t> bytes;            // of each group
   std::map<at::ScalarType, size_t> open;  // the group that a dtype is filling
   for (size_t i = parameters.size(); i-- > 0;) {
     const at::Tensor& parameter = parameters[i];
@@ -46,8 +46,8 @@ class GradientWatch::Hook : public torch::autograd::FunctionPostHook {
   size_t parameter_;
 };
 
-GradientWatch::GradientWatch(const std::vector<std::vector<at::Tensor>>& groups, OnComplete on_complete)
-    : on_complete_(std::move(on_complete)) {
+GradientWatch::GradientWatch(const std::vector<std::vector<at::Tensor>>& groups, Tells tells, OnComplete on_complete)
+    : tells_(tells), on_complete_(std::move(on_complete)) {
   for (const std::vector<at::Tensor>& group : groups) {
     for (const at::Tensor& parameter : group) {
       SW_CHECK(parameter.requires_grad() && parameter.is_leaf());
@@ -70,7 +70,7 @@ void GradientWatch::Begin() {
 }
 
 void GradientWatch::OnAccumulated(size_t index) {
-  if (!armed_) return;
+  if (!armed_ || tells_ == Tells::kAtFinish) return;
   Parameter& parameter = parameters_[index];
   if (parameter.complete) {
     grew_late_ = true;

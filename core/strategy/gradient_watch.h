@@ -12,14 +12,16 @@
 #include <functional>
 #include <vector>
 
+#include "shardwright/core/strategy/strategy.h"
+
 namespace torch::autograd {
 struct Node;
 }
 
 namespace shardwright {
 
-// Groups of at most `group_bytes`, or one larger parameter; each of one dtype. As indices into `parameters`, which are in
-// order of registration; groups and their members are in reverse order.
+// Groups of at most `group_bytes`, or one larger parameter; each of one dtype. As indices into `parameters`, which are
+// in order of registration; groups and their members are in reverse order.
 std::vector<std::vector<size_t>> GroupInReverse(const std::vector<at::Tensor>& parameters, uint64_t group_bytes);
 
 // Not movable: hooks of the parameters point here. Outlives every backward over its parameters, and is called from the
@@ -31,8 +33,11 @@ std::vector<std::vector<size_t>> GroupInReverse(const std::vector<at::Tensor>& p
 class GradientWatch {
  public:
   using OnComplete = std::function<void(size_t group)>;
+  // Where activations are recomputed, a parameter that is used in several places gets its gradient in several parts,
+  // and only the end of backward tells that it is complete.
+  enum class Tells { kInBackward, kAtFinish };
   // Parameters require gradients, are leaves, and stand in one group each.
-  GradientWatch(const std::vector<std::vector<at::Tensor>>& groups, OnComplete on_complete);
+  GradientWatch(const std::vector<std::vector<at::Tensor>>& groups, Tells tells, OnComplete on_complete);
   GradientWatch(const GradientWatch&) = delete;
   GradientWatch& operator=(const GradientWatch&) = delete;
 
@@ -62,6 +67,7 @@ class GradientWatch {
   void OnAccumulated(size_t parameter);
   void TellComplete();
 
+  const Tells tells_;
   const OnComplete on_complete_;
   std::vector<Group> groups_;
   std::vector<Parameter> parameters_;
@@ -72,6 +78,10 @@ class GradientWatch {
   size_t next_group_ = 0;  // the first that was not told of
   size_t completed_in_backward_ = 0;
 };
+
+inline GradientWatch::Tells WhenGradientsAreTold(const StrategyOptions& options) {
+  return options.recompute_activations ? GradientWatch::Tells::kAtFinish : GradientWatch::Tells::kInBackward;
+}
 
 }  // namespace shardwright
 

@@ -13,8 +13,8 @@ namespace shardwright {
 // Collective: every rank has rank 0's bytes afterwards.
 absl::Status BroadcastFromRank0(Communicator& comm, const HeldTensor& held);
 
-// Collective. Buffers that forward updates (running statistics) saw each rank's own samples: all go on with rank 0's, so
-// that replicas are equal whenever they are saved.
+// Collective. Buffers that forward updates (running statistics) saw each rank's own samples: all go on with rank 0's,
+// so that replicas are equal whenever they are saved.
 absl::Status BroadcastBuffers(Communicator& comm, const std::vector<HeldTensor>& held);
 
 }  // namespace shardwright

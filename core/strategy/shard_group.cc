@@ -52,8 +52,8 @@ absl::Status CheckShardable(const at::Tensor& tensor) {
                         : tensor.storage_offset() != 0 || tensor.storage().nbytes() != bytes ? "shares its memory"
                                                                                              : nullptr;
   if (problem == nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("a parameter of shape ", ShapeToString(tensor.sizes().vec()), " ", problem, ", so it cannot be sharded"));
+  return absl::InvalidArgumentError(absl::StrCat("a parameter of shape ", ShapeToString(tensor.sizes().vec()), " ",
+                                                 problem, ", so it cannot be sharded"));
 }
 
 void FreeStorage(const at::Tensor& tensor) {

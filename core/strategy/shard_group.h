@@ -1,8 +1,8 @@
-// FENCE: parameters whose rows are spread over the ranks, gathered and reduced together: a unit's under zero3, a bucket's
-// where only optimizer state and gradients are sharded.
+// FENCE: parameters whose rows are spread over the ranks, gathered and reduced together: a unit's under zero3, a
+// bucket's where only optimizer state and gradients are sharded.
 //
-// One collective a group: shards travel in a flat buffer (ShardLayout) and are copied between it and the parameters, for
-// a rank's rows of many parameters are not contiguous in any layout that autograd could use.
+// One collective a group: shards travel in a flat buffer (ShardLayout) and are copied between it and the parameters,
+// for a rank's rows of many parameters are not contiguous in any layout that autograd could use.
 #ifndef SHARDWRIGHT_CORE_STRATEGY_SHARD_GROUP_H_
 #define SHARDWRIGHT_CORE_STRATEGY_SHARD_GROUP_H_
 

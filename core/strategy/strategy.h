@@ -29,8 +29,8 @@ struct StrategyOptions {
   double clip_gradient_norm = 0;  // 0: no clipping
   SaveLayout save_layout = SaveLayout::kSharded;
   LoadOrder load_order;
-  // What forward and backward compute in: kFloat32 or kBFloat16. State, and gradients once they are reduced, stay as the
-  // model has them.
+  // What forward and backward compute in: kFloat32 or kBFloat16. State, and gradients once they are reduced, stay as
+  // the model has them.
   DType compute_dtype = DType::kFloat32;
   // Performance.
   bool recompute_activations = false;  // of units, in backward, instead of keeping them

@@ -40,10 +40,7 @@ absl::Status NotFinite(absl::string_view what, double value) {
 }  // namespace
 
 TorchStrategy::TorchStrategy(absl::string_view name, StrategyOptions options, StrategyContext context)
-    : name_(name),
-      options_(std::move(options)),
-      context_(context),
-      plain_hooks_(options_.recompute_activations) {
+    : name_(name), options_(std::move(options)), context_(context), plain_hooks_(options_.recompute_activations) {
   SW_CHECK(context_.world.size == context_.groups->size());
 }
 
@@ -77,12 +74,12 @@ void TorchStrategy::BuildModel() {
   Units units(unit_hooks());
   module_->ConfigureShardedModel(units);
   module_->train();
-  held_ = Hold(NamedTensors(*module_));
+  held_ = Hold(*module_);
 }
 
-std::vector<HeldTensor> TorchStrategy::Hold(const std::vector<NamedTorchTensor>& tensors) {
+std::vector<HeldTensor> TorchStrategy::Hold(TorchModule& module) {
   std::vector<HeldTensor> held;
-  for (const NamedTorchTensor& named : tensors) {
+  for (const NamedTorchTensor& named : NamedTensors(module)) {
     held.push_back(
         {.meta = named.meta, .box = Box::Whole(named.meta.shape), .tensor = named.tensor, .alias_of = named.alias_of});
   }

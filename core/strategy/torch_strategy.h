@@ -74,7 +74,7 @@ class TorchStrategy : public Strategy {
   // What happens around units while the model is built and run.
   virtual UnitHooks& unit_hooks() { return plain_hooks_; }
   // What this rank holds of the built model's tensors. By default all of them, whole.
-  virtual std::vector<HeldTensor> Hold(const std::vector<NamedTorchTensor>& tensors);
+  virtual std::vector<HeldTensor> Hold(TorchModule& module);
   // What this rank steps. By default the trainable parameters as they are held.
   virtual std::vector<SteppedParameter> Stepped();
   // Collective. The model and its optimizer are built, equally on all ranks: make parameters equal, prepare gradients.

@@ -23,7 +23,8 @@ class Ddp : public TorchStrategy {
       SW_RETURN_IF_ERROR(BroadcastFromRank0(data(), held));
       if (held.meta.trainable) trainable.push_back(held.tensor);
     }
-    buckets_ = std::make_unique<GradientBuckets>(trainable, options().gradient_bucket_bytes, data());
+    buckets_ = std::make_unique<GradientBuckets>(trainable, options().gradient_bucket_bytes,
+                                                 WhenGradientsAreTold(options()), data());
     return absl::OkStatus();
   }
 

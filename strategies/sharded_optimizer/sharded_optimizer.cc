@@ -25,7 +25,8 @@ class ShardedOptimizer : public ShardedStrategy {
     std::vector<SteppedParameter> stepped;
     for (const HeldTensor& held : this->held()) {
       if (!held.meta.trainable || !held.alias_of.empty()) continue;
-      trainable_.push_back({.meta = held.meta, .full = held.tensor, .shard = RowsOfTensor(held.tensor, RowsOf(held.meta))});
+      trainable_.push_back(
+          {.meta = held.meta, .full = held.tensor, .shard = RowsOfTensor(held.tensor, RowsOf(held.meta))});
       stepped.push_back({.meta = held.meta, .box = RowsOf(held.meta), .tensor = trainable_.back().shard});
     }
     return stepped;
@@ -33,7 +34,8 @@ class ShardedOptimizer : public ShardedStrategy {
 
   absl::Status OnBuilt() override {
     for (const HeldTensor& held : this->held()) {
-      if (held.alias_of.empty()) SW_RETURN_IF_ERROR(BroadcastFromRank0(data(), held));
+      if (!held.alias_of.empty()) continue;
+      SW_RETURN_IF_ERROR(BroadcastFromRank0(data(), held));
     }
     std::vector<at::Tensor> parameters;
     for (const ShardedParameter& parameter : trainable_) parameters.push_back(parameter.full);
@@ -48,7 +50,8 @@ class ShardedOptimizer : public ShardedStrategy {
       AddGroups(members);
     }
     SW_CHECK(groups().size() == watched.size());
-    watch_ = std::make_unique<GradientWatch>(watched, [this](size_t bucket) { ThrowIfError(Reduce(*groups()[bucket])); });
+    watch_ =
+        std::make_unique<GradientWatch>(watched, [this](size_t bucket) { ThrowIfError(Reduce(*groups()[bucket])); });
     return absl::OkStatus();
   }
 
@@ -85,12 +88,14 @@ class ShardedOptimizer : public ShardedStrategy {
  private:
   // Each rank sends the rows that it has stepped; the next bucket's are on their way while one's are copied.
   absl::Status GatherUpdated() {
-    for (size_t i = 0; i < groups().size(); ++i) {
-      groups()[i]->Invalidate();
-      SW_RETURN_IF_ERROR(groups()[i]->StartGather());
-      if (i > 0) SW_RETURN_IF_ERROR(groups()[i - 1]->FinishGather());
+    ShardGroup* before = nullptr;
+    for (const std::unique_ptr<ShardGroup>& group : groups()) {
+      group->Invalidate();
+      SW_RETURN_IF_ERROR(group->StartGather());
+      SW_RETURN_IF_ERROR(before == nullptr ? absl::OkStatus() : before->FinishGather());
+      before = group.get();
     }
-    return groups().empty() ? absl::OkStatus() : groups().back()->FinishGather();
+    return before == nullptr ? absl::OkStatus() : before->FinishGather();
   }
 
   const ReduceWhen when_;

@@ -23,7 +23,7 @@ class UnitOrder {
  private:
   std::vector<int> before_;
   std::vector<int> current_;
-  bool same_ = true;  // as far as this pass came
+  bool same_ = true;     // as far as this pass came
   size_t backward_ = 0;  // units before this one were not reached by backward
   bool in_backward_ = false;
 };

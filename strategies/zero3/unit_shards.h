@@ -1,5 +1,5 @@
-// FENCE: parameters sharded at birth: as soon as a unit is built, this rank keeps its rows and the whole is freed, so that
-// building a model peaks at one unit beside the shards.
+// FENCE: parameters sharded at birth: as soon as a unit is built, this rank keeps its rows and the whole is freed, so
+// that building a model peaks at one unit beside the shards.
 #ifndef SHARDWRIGHT_STRATEGIES_ZERO3_UNIT_SHARDS_H_
 #define SHARDWRIGHT_STRATEGIES_ZERO3_UNIT_SHARDS_H_
 

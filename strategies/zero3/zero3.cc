@@ -26,9 +26,9 @@ namespace {
 //   unit 1         [==]                                         [==] reduce
 //   unit 2             [==]                    (kept) [==] reduce
 //
-// Each gather but the first is started while the unit before it computes. Backward opens a unit when the gradient of its
-// output is there, and closes it (reduces its gradients, frees its parameters) when it opens another one: the engine
-// runs what was recorded later first, so all of a unit's backward has run by then.
+// Each gather but the first is started while the unit before it computes. Backward opens a unit when the gradient of
+// its output is there, and closes it (reduces its gradients, frees its parameters) when it opens another one: the
+// engine runs what was recorded later first, so all of a unit's backward has run by then.
 class Zero3 : public ShardedStrategy, private UnitHooks {
  public:
   Zero3(const StrategyOptions& options, StrategyContext context)
@@ -36,7 +36,7 @@ class Zero3 : public ShardedStrategy, private UnitHooks {
 
  protected:
   UnitHooks& unit_hooks() override { return *this; }
-  std::vector<HeldTensor> Hold(const std::vector<NamedTorchTensor>& tensors) override;
+  std::vector<HeldTensor> Hold(TorchModule& module) override;
   absl::Status OnBuilt() override { return BroadcastBuffers(data(), held()); }
 
   absl::Status BeginPass() override;
@@ -74,7 +74,9 @@ class Zero3 : public ShardedStrategy, private UnitHooks {
   bool in_backward_ = false;
 };
 
-std::vector<HeldTensor> Zero3::Hold(const std::vector<NamedTorchTensor>& tensors) {
+std::vector<HeldTensor> Zero3::Hold(TorchModule& module) {
+  shards_.AddRoot(module);
+  const std::vector<NamedTorchTensor> tensors = NamedTensors(module);
   std::vector<HeldTensor> held;
   for (const NamedTorchTensor& named : tensors) {
     const bool sharded = named.meta.role == Role::kParameter;
@@ -110,8 +112,8 @@ void Zero3::MakeUnits(const std::vector<NamedTorchTensor>& tensors) {
 void Zero3::SetComputeDType(const at::Tensor& parameter) const {
   if (options().compute_dtype == DType::kFloat32 || parameter.scalar_type() != at::kFloat) return;
   c10::NoGradGuard no_grad;
-  const at::Tensor whole =
-      at::empty(parameter.sizes(), parameter.options().dtype(ToScalarType(options().compute_dtype)).requires_grad(false));
+  const at::Tensor whole = at::empty(
+      parameter.sizes(), parameter.options().dtype(ToScalarType(options().compute_dtype)).requires_grad(false));
   parameter.set_data(whole);
   FreeStorage(parameter);
 }
@@ -174,7 +176,8 @@ absl::Status Zero3::Open(int unit, const std::vector<int>& ancestors) {
     return open == unit || std::find(ancestors.begin(), ancestors.end(), open) != ancestors.end();
   };
   for (const int open : std::vector<int>(open_)) {
-    if (!stays(open)) SW_RETURN_IF_ERROR(Close(open));
+    if (stays(open)) continue;
+    SW_RETURN_IF_ERROR(Close(open));
   }
   if (std::find(open_.begin(), open_.end(), unit) != open_.end()) return absl::OkStatus();
   const std::optional<int> next = order_.Backward(unit);
@@ -186,7 +189,8 @@ absl::Status Zero3::Open(int unit, const std::vector<int>& ancestors) {
 absl::Status Zero3::Close(int unit) {
   open_.erase(std::remove(open_.begin(), open_.end(), unit), open_.end());
   for (ShardGroup* group : units_[unit]) {
-    if (group->trainable()) SW_RETURN_IF_ERROR(Reduce(*group));
+    if (!group->trainable()) continue;
+    SW_RETURN_IF_ERROR(Reduce(*group));
   }
   Free(unit);
   return absl::OkStatus();

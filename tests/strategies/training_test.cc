@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,11 +21,11 @@ namespace {
 
 using ::testing::Each;
 
-constexpr int64_t kSamplesPerStep = 6;
+constexpr int64_t kSamplesPerStep = 12;  // divisible by each world size
 constexpr int64_t kContext = 16;
 
-absl::StatusOr<std::unique_ptr<Module>> MakeTinyGpt(const std::string& dropout = "0") {
-  SW_ASSIGN_OR_RETURN(const ModelFactory factory, BuiltinModels().Find("gpt"));
+absl::StatusOr<std::unique_ptr<Module>> MakeTiny(const std::string& model, const std::string& dropout = "0") {
+  SW_ASSIGN_OR_RETURN(const ModelFactory factory, BuiltinModels().Find(model));
   return factory.make({{"n_layer", "2"},
                        {"n_head", "2"},
                        {"n_embd", "32"},
@@ -57,11 +59,11 @@ absl::Status Train(Strategy& strategy, int32_t rank, int32_t ranks, int64_t from
 }
 
 // Losses by step, means over ranks.
-std::vector<double> LossesOf(const WorldCase& world, int64_t steps) {
+std::vector<double> LossesOf(const WorldCase& world, const std::string& model, int64_t steps) {
   const auto storage = MakeMemoryStorage();
   std::vector<std::vector<double>> by_rank(world.ranks);
   const auto statuses = RunWorld(*storage, world, [&](Strategy& strategy, int32_t rank) -> absl::Status {
-    SW_ASSIGN_OR_RETURN(auto module, MakeTinyGpt());
+    SW_ASSIGN_OR_RETURN(auto module, MakeTiny(model));
     SW_RETURN_IF_ERROR(strategy.Setup(std::move(module)));
     return Train(strategy, rank, world.ranks, 0, steps, by_rank[rank]);
   });
@@ -73,29 +75,50 @@ std::vector<double> LossesOf(const WorldCase& world, int64_t steps) {
   return means;
 }
 
-class TrainingTest : public ::testing::TestWithParam<WorldCase> {};
+const std::vector<double>& ReferenceOf(const std::string& model) {
+  static auto& known = *new std::map<std::string, std::vector<double>>;
+  std::vector<double>& losses = known[model];
+  if (losses.empty()) losses = LossesOf({.strategy = "single_device", .ranks = 1}, model, 50);
+  return losses;
+}
+
+class TrainingTest : public ::testing::TestWithParam<std::tuple<WorldCase, std::string>> {
+ protected:
+  WorldCase world() const { return std::get<0>(GetParam()); }
+  const std::string& model() const { return std::get<1>(GetParam()); }
+
+  void ExpectFollows(const WorldCase& world, double tolerance) const {
+    const std::vector<double>& reference = ReferenceOf(model());
+    ASSERT_LT(reference.back(), 0.75 * reference.front()) << "the reference learns";
+    const std::vector<double> losses = LossesOf(world, model(), 50);
+    for (size_t step = 0; step < losses.size(); ++step) {
+      EXPECT_LT(std::abs(losses[step] - reference[step]) / reference[step], tolerance) << "step " << step;
+    }
+  }
+};
 
 TEST_P(TrainingTest, FollowsSingleDevice) {
-  static const std::vector<double> reference = LossesOf({.strategy = "single_device", .ranks = 1}, 50);
-  ASSERT_LT(reference.back(), 0.75 * reference.front()) << "the reference learns";
-  WorldCase world = GetParam();
+  WorldCase world = this->world();
   world.options.gradient_bucket_bytes = 16 * 1024;
-  const std::vector<double> losses = LossesOf(world, 50);
-  for (size_t step = 0; step < losses.size(); ++step) {
-    EXPECT_LT(std::abs(losses[step] - reference[step]) / reference[step], 1e-4) << "step " << step;
-  }
+  ExpectFollows(world, 1e-4);
+}
+
+TEST_P(TrainingTest, FollowsSingleDeviceInBFloat16) {
+  WorldCase world = this->world();
+  world.options.compute_dtype = DType::kBFloat16;
+  ExpectFollows(world, 1e-2);
 }
 
 // Dropout draws from the process's generator, which ranks that are threads share: one rank may use it.
 TEST_P(TrainingTest, StoppedAndResumedIsBitIdentical) {
-  const WorldCase& world = GetParam();
+  const WorldCase world = this->world();
   const std::string dropout = world.ranks == 1 ? "0.1" : "0";
   const auto storage = MakeMemoryStorage();
   constexpr int64_t kSteps = 9;
   std::vector<std::vector<double>> whole(world.ranks);
   ASSERT_THAT(RunWorld(*storage, world,
                        [&](Strategy& strategy, int32_t rank) -> absl::Status {
-                         SW_ASSIGN_OR_RETURN(auto module, MakeTinyGpt(dropout));
+                         SW_ASSIGN_OR_RETURN(auto module, MakeTiny(model(), dropout));
                          SW_RETURN_IF_ERROR(strategy.Setup(std::move(module)));
                          SW_RETURN_IF_ERROR(Train(strategy, rank, world.ranks, 0, kSteps, whole[rank]));
                          return strategy.Save({.path = "whole"}).status();
@@ -107,7 +130,7 @@ TEST_P(TrainingTest, StoppedAndResumedIsBitIdentical) {
     std::vector<Value::Map> random(world.ranks);
     ASSERT_THAT(RunWorld(*storage, world,
                          [&](Strategy& strategy, int32_t rank) -> absl::Status {
-                           SW_ASSIGN_OR_RETURN(auto module, MakeTinyGpt(dropout));
+                           SW_ASSIGN_OR_RETURN(auto module, MakeTiny(model(), dropout));
                            SW_RETURN_IF_ERROR(strategy.Setup(std::move(module)));
                            SW_RETURN_IF_ERROR(Train(strategy, rank, world.ranks, 0, stop, losses[rank]));
                            random[rank] = strategy.RandomState();
@@ -116,7 +139,7 @@ TEST_P(TrainingTest, StoppedAndResumedIsBitIdentical) {
                 Each(IsOk()));
     ASSERT_THAT(RunWorld(*storage, world,
                          [&](Strategy& strategy, int32_t rank) -> absl::Status {
-                           SW_ASSIGN_OR_RETURN(auto module, MakeTinyGpt(dropout));
+                           SW_ASSIGN_OR_RETURN(auto module, MakeTiny(model(), dropout));
                            SW_RETURN_IF_ERROR(strategy.Setup(std::move(module)));
                            SW_ASSIGN_OR_RETURN(const LoadResult loaded, strategy.Load({.path = path}));
                            const Value::Map& extras = loaded.manifest->data().rank_extras.at(rank);
@@ -130,14 +153,17 @@ TEST_P(TrainingTest, StoppedAndResumedIsBitIdentical) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllStrategies, TrainingTest, ::testing::ValuesIn(AllWorlds()),
-                         [](const auto& info) { return CaseName(info.param); });
+INSTANTIATE_TEST_SUITE_P(AllStrategies, TrainingTest,
+                         ::testing::Combine(::testing::ValuesIn(AllWorlds()), ::testing::Values("gpt")),
+                         [](const auto& info) {
+                           return absl::StrCat(CaseName(std::get<0>(info.param)), "_", std::get<1>(info.param));
+                         });
 
 TEST(SingleDeviceTest, RefusesMoreThanOneRank) {
   const auto storage = MakeMemoryStorage();
   EXPECT_THAT(RunWorld(*storage, {.strategy = "single_device", .ranks = 2},
                        [](Strategy& strategy, int32_t rank) -> absl::Status {
-                         SW_ASSIGN_OR_RETURN(auto module, MakeTinyGpt());
+                         SW_ASSIGN_OR_RETURN(auto module, MakeTiny("gpt"));
                          return strategy.Setup(std::move(module));
                        }),
               Each(StatusIs(absl::StatusCode::kInvalidArgument,
@@ -148,7 +174,7 @@ TEST(RandomStateTest, RestoredStateDrawsTheSameAndReseedingByRankAndStep) {
   const auto storage = MakeMemoryStorage();
   EXPECT_THAT(RunWorld(*storage, {.strategy = "single_device"},
                        [](Strategy& strategy, int32_t rank) -> absl::Status {
-                         SW_ASSIGN_OR_RETURN(auto module, MakeTinyGpt("0.5"));
+                         SW_ASSIGN_OR_RETURN(auto module, MakeTiny("gpt", "0.5"));
                          SW_RETURN_IF_ERROR(strategy.Setup(std::move(module)));
                          const Value::Map first = strategy.RandomState();
                          std::vector<double> losses;

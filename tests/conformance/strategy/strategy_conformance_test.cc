@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 
-constexpr int64_t kSamplesPerStep = 12;  // over all ranks: divisible by each world size
+constexpr int64_t kSamplesPerStep = 24;  // over all ranks: divisible by each world size, in two pieces, too
 
 class StrategyConformanceTest : public ::testing::TestWithParam<WorldCase> {
  protected:

@@ -19,8 +19,7 @@ std::vector<WorldCase> AllWorlds() {
   for (const std::string& name : BuiltinStrategies().Names()) {
     worlds.push_back({.strategy = name, .ranks = 1});
     if (name == "single_device") continue;
-    worlds.push_back({.strategy = name, .ranks = 2});
-    worlds.push_back({.strategy = name, .ranks = 3});
+    for (const int32_t ranks : {2, 3, 4}) worlds.push_back({.strategy = name, .ranks = ranks});
   }
   return worlds;
 }

@@ -20,7 +20,7 @@ struct WorldCase {
   StrategyOptions options = {};
 };
 std::string CaseName(const WorldCase& world);
-// Every row of BuiltinStrategies at every world size that it serves (of 1, 2, 3).
+// Every row of BuiltinStrategies at every world size that it serves (of 1, 2, 3, 4).
 std::vector<WorldCase> AllWorlds();
 
 // Runs fn on each rank with a fresh strategy, not set up yet; statuses by rank. One torch thread a rank.

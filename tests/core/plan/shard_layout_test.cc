@@ -57,7 +57,8 @@ TEST(ShardLayoutTest, PiecesTileTensorsAndBuffer) {
     const int32_t world = 1 + static_cast<int32_t>(random() % 9);
     std::vector<TensorMeta> tensors(random() % 5);
     for (TensorMeta& tensor : tensors) {
-      tensor = Meta("t", DType::kFloat32, Shape{static_cast<int64_t>(random() % 7), static_cast<int64_t>(random() % 4)});
+      tensor =
+          Meta("t", DType::kFloat32, Shape{static_cast<int64_t>(random() % 7), static_cast<int64_t>(random() % 4)});
     }
     const ShardLayout layout(tensors, world);
     std::vector<std::vector<int>> seen(tensors.size());

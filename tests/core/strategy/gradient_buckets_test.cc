@@ -21,6 +21,8 @@ using ::shardwright::testing::StatusIs;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
+constexpr auto kInBackward = GradientWatch::Tells::kInBackward;
+
 at::Tensor Parameter(int64_t elements, double value, at::ScalarType type = at::kFloat) {
   return at::full({elements}, value, at::TensorOptions(type)).requires_grad_();
 }
@@ -57,7 +59,7 @@ TEST(GradientBucketsTest, AveragesOverRanksInSeveralReductions) {
   EXPECT_THAT(OnRanks(3,
                       [](CommGroups& groups) {
                         const auto parameters = Chain(6);
-                        GradientBuckets buckets(parameters, 2 * 400, *groups.data);
+                        GradientBuckets buckets(parameters, 2 * 400, kInBackward, *groups.data);
                         EXPECT_EQ(buckets.count(), 3);
                         EXPECT_EQ(buckets.bytes(), 2400u);
                         for (int step = 0; step < 3; ++step) {
@@ -79,7 +81,7 @@ TEST(GradientBucketsTest, TheFirstReductionIsUnderWayBeforeBackwardEnds) {
       OnRanks(2,
               [](CommGroups& groups) {
                 const auto parameters = Chain(4);
-                GradientBuckets buckets(parameters, 400, *groups.data);
+                GradientBuckets buckets(parameters, 400, kInBackward, *groups.data);
                 buckets.Zero();
                 buckets.Arm();
                 at::Tensor first_layer = at::full({100}, 1.0) * parameters[0];
@@ -101,7 +103,7 @@ TEST(GradientBucketsTest, ParametersThatOneRankOrNoneUsesCountAsZeros) {
   EXPECT_THAT(OnRanks(2,
                       [](CommGroups& groups) {
                         const auto parameters = Chain(4);
-                        GradientBuckets buckets(parameters, 400, *groups.data);
+                        GradientBuckets buckets(parameters, 400, kInBackward, *groups.data);
                         for (int step = 0; step < 2; ++step) {
                           buckets.Zero();
                           buckets.Arm();
@@ -125,7 +127,7 @@ TEST(GradientBucketsTest, EarlierMicroBatchesAccumulateWithoutCommunication) {
   EXPECT_THAT(OnRanks(2,
                       [](CommGroups& groups) {
                         const auto parameters = Chain(3);
-                        GradientBuckets buckets(parameters, 1 << 20, *groups.data);
+                        GradientBuckets buckets(parameters, 1 << 20, kInBackward, *groups.data);
                         buckets.Zero();
                         Product(parameters, 1).backward();
                         // Reached by this micro-batch only.
@@ -146,7 +148,7 @@ TEST(GradientBucketsTest, GradientsThatTheModelReplacedComeHome) {
   EXPECT_THAT(OnRanks(2,
                       [](CommGroups& groups) {
                         const auto parameters = Chain(2);
-                        GradientBuckets buckets(parameters, 1 << 20, *groups.data);
+                        GradientBuckets buckets(parameters, 1 << 20, kInBackward, *groups.data);
                         buckets.Zero();
                         buckets.Arm();
                         parameters[0].mutable_grad().reset();  // as zero_grad() does
@@ -164,7 +166,7 @@ TEST(GradientBucketsTest, DtypesHaveBucketsOfTheirOwn) {
               [](CommGroups& groups) {
                 const std::vector<at::Tensor> parameters = {Parameter(100, 1), Parameter(100, 1, at::kDouble),
                                                             Parameter(100, 1), Parameter(100, 1, at::kDouble)};
-                GradientBuckets buckets(parameters, 1 << 20, *groups.data);
+                GradientBuckets buckets(parameters, 1 << 20, kInBackward, *groups.data);
                 EXPECT_EQ(buckets.count(), 2);
                 buckets.Zero();
                 buckets.Arm();
@@ -180,20 +182,20 @@ TEST(GradientBucketsTest, DtypesHaveBucketsOfTheirOwn) {
 }
 
 TEST(GradientBucketsTest, AParameterLargerThanABucketHasOneAlone) {
-  EXPECT_THAT(
-      OnRanks(1,
-              [](CommGroups& groups) {
-                GradientBuckets buckets({Parameter(3, 1), Parameter(1000, 1), Parameter(3, 1)}, 64, *groups.data);
-                EXPECT_EQ(buckets.count(), 3);
-                return absl::OkStatus();
-              }),
-      Each(IsOk()));
+  EXPECT_THAT(OnRanks(1,
+                      [](CommGroups& groups) {
+                        GradientBuckets buckets({Parameter(3, 1), Parameter(1000, 1), Parameter(3, 1)}, 64, kInBackward,
+                                                *groups.data);
+                        EXPECT_EQ(buckets.count(), 3);
+                        return absl::OkStatus();
+                      }),
+              Each(IsOk()));
 }
 
 TEST(GradientBucketsTest, AFailedRankEndsTheOthers) {
   const auto statuses = OnRanks(2, [](CommGroups& groups) {
     const auto parameters = Chain(4);
-    GradientBuckets buckets(parameters, 400, *groups.data);
+    GradientBuckets buckets(parameters, 400, kInBackward, *groups.data);
     buckets.Zero();
     buckets.Arm();
     if (groups.rank() == 1) return absl::InternalError("the loss is nan");
@@ -207,7 +209,7 @@ TEST(GradientBucketsTest, GivesGradientsBackWhenDestroyed) {
   EXPECT_THAT(OnRanks(1,
                       [](CommGroups& groups) {
                         const auto parameters = Chain(2);
-                        { const GradientBuckets buckets(parameters, 400, *groups.data); }
+                        { const GradientBuckets buckets(parameters, 400, kInBackward, *groups.data); }
                         EXPECT_FALSE(parameters[0].grad().defined());
                         Product(parameters, 3).backward();
                         ExpectGradients(parameters, 3);
