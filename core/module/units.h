@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace shardwright {
 
@@ -38,14 +39,21 @@ class Unit {
   Unit() : holder_(nullptr) {}
   Unit(Holder holder, UnitHooks* hooks, int id) : holder_(std::move(holder)), hooks_(hooks), id_(id) {}
 
+  // What forward returns: at::Tensor or std::vector<at::Tensor>.
   template <typename... Args>
-  at::Tensor operator()(Args&&... args) {
+  auto operator()(Args&&... args) {
     hooks_->PreForward(id_);
-    return hooks_->PostForward(id_, holder_->forward(std::forward<Args>(args)...));
+    return PostForward(holder_->forward(std::forward<Args>(args)...));
   }
   Holder& holder() { return holder_; }
 
  private:
+  at::Tensor PostForward(at::Tensor output) { return hooks_->PostForward(id_, std::move(output)); }
+  std::vector<at::Tensor> PostForward(std::vector<at::Tensor> outputs) {
+    for (at::Tensor& output : outputs) output = hooks_->PostForward(id_, std::move(output));
+    return outputs;
+  }
+
   Holder holder_;
   UnitHooks* hooks_ = nullptr;  // Not owned.
   int id_ = 0;
