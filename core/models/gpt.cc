@@ -1,5 +1,5 @@
 // FENCE: a model is a TorchModule and a ModelFactory; this file shows both. To write your own, copy it: rename the
-// class, change the layers (gpt_parts.h has those of all GPTs) and the options (gpt_options.h),
+// class, change the layers (gpt_parts.h has those of all GPTs) and the options (gpt_options.h; moe_gpt.cc adds some),
 // and add a row to your table of models.
 #include "shardwright/core/models/gpt.h"
 
