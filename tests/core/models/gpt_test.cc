@@ -1,26 +1,30 @@
 #include "shardwright/core/models/gpt.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
-#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "shardwright/core/models/models.h"
 #include "shardwright/core/module/torch_module.h"
+#include "shardwright/tests/core/models/model_builder.h"
 #include "shardwright/tests/testing/status_matchers.h"
 
 namespace shardwright {
 namespace {
 
+using ::shardwright::testing::BuildModel;
+using ::shardwright::testing::BuiltModel;
+using ::shardwright::testing::CountingBatch;
+using ::shardwright::testing::DescriptionByParameters;
 using ::shardwright::testing::IsOk;
+using ::shardwright::testing::kTinyGpt;
 using ::shardwright::testing::StatusIs;
+using ::shardwright::testing::With;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAreArray;
@@ -28,39 +32,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-const ModelOptions kTiny = {{"n_layer", "2"}, {"n_head", "2"}, {"n_embd", "16"}, {"context", "8"}};
 
-ModelOptions With(ModelOptions options, const ModelOptions& more) {
-  for (const auto& [name, value] : more) options[name] = value;
-  return options;
-}
-
-struct BuiltGpt {
-  std::unique_ptr<Module> module;
-  std::unique_ptr<UnitHooks> hooks = std::make_unique<UnitHooks>();
-  TorchModule& torch() { return AsTorchModule(*module); }
-};
-
-BuiltGpt Build(const ModelOptions& options, uint64_t seed = 1) {
-  at::set_num_threads(1);  // tiny tensors: more threads would only wait for each other
-  BuiltGpt built;
-  auto module = GptFactory().make(options);
-  EXPECT_THAT(module, IsOk());
-  built.module = *std::move(module);
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  generator.set_current_seed(seed);
-  Units units(*built.hooks);
-  built.torch().ConfigureShardedModel(units);
-  return built;
-}
-
-// Samples in which each byte follows from the one before.
-Batch Counting(int64_t samples, int64_t sample_tokens) {
-  Batch batch{.samples = samples, .sample_tokens = sample_tokens, .tokens = {}};
-  for (int64_t i = 0; i < samples * sample_tokens; ++i) {
-    batch.tokens.push_back(static_cast<int32_t>((i % sample_tokens + 7 * (i / sample_tokens)) % 256));
-  }
-  return batch;
+BuiltModel Build(const ModelOptions& options, uint64_t seed = 1) {
+  return BuildModel(GptFactory(), options, seed);
 }
 
 TEST(GptOptionsTest, IsInTheTableWithItsDefaults) {
@@ -84,25 +58,21 @@ TEST(GptOptionsTest, RefusesUnknownAndBadOptions) {
 }
 
 TEST(GptTest, StartsAsUniformOverBytes) {
-  BuiltGpt gpt = Build(kTiny);
-  const double loss = gpt.torch().TrainingStep(Counting(4, 9)).item<double>();
+  BuiltModel gpt = Build(kTinyGpt);
+  const double loss = gpt.torch().TrainingStep(CountingBatch(4, 9)).item<double>();
   EXPECT_NEAR(loss, std::log(256.0), 0.1);
 }
 
 TEST(GptTest, DescribesItselfByTheParametersThatItBuilds) {
   for (const char* tied : {"true", "false"}) {
-    BuiltGpt gpt = Build({{"tie_weights", tied}});
-    int64_t parameters = 0;
-    for (const NamedTorchTensor& named : NamedTensors(gpt.torch())) {
-      if (named.alias_of.empty()) parameters += named.meta.elements();
-    }
-    EXPECT_EQ(gpt.module->Describe(), absl::StrFormat("gpt %.1fM", static_cast<double>(parameters) / 1e6));
+    BuiltModel gpt = Build({{"tie_weights", tied}});
+    EXPECT_EQ(gpt.module->Describe(), DescriptionByParameters(gpt, "gpt"));
   }
 }
 
 TEST(GptTest, NamesAreThoseOfGpt2AndTheHeadIsTiedByOption) {
   for (const bool tied : {true, false}) {
-    BuiltGpt gpt = Build(With(kTiny, {{"tie_weights", tied ? "true" : "false"}}));
+    BuiltModel gpt = Build(With(kTinyGpt, {{"tie_weights", tied ? "true" : "false"}}));
     std::map<std::string, std::string> alias_of;
     for (const NamedTorchTensor& named : NamedTensors(gpt.torch())) alias_of[named.meta.name] = named.alias_of;
     EXPECT_EQ(alias_of.at("lm_head.weight"), tied ? "wte.weight" : "");
@@ -113,7 +83,7 @@ TEST(GptTest, NamesAreThoseOfGpt2AndTheHeadIsTiedByOption) {
 }
 
 TEST(GptTest, OnlyMatricesDecay) {
-  BuiltGpt gpt = Build(With(kTiny, {{"weight_decay", "0.25"}, {"tie_weights", "false"}}));
+  BuiltModel gpt = Build(With(kTinyGpt, {{"weight_decay", "0.25"}, {"tie_weights", "false"}}));
   const OptimizerSpec spec = gpt.torch().ConfigureOptimizers();
   ASSERT_EQ(spec.groups.size(), 2u);
   EXPECT_EQ(spec.groups[0].hyperparameters.weight_decay, 0.25);
@@ -130,14 +100,14 @@ TEST(GptTest, OnlyMatricesDecay) {
 }
 
 TEST(GptTest, SameSeedSameParameters) {
-  BuiltGpt a = Build(kTiny, 5), b = Build(kTiny, 5), c = Build(kTiny, 6);
+  BuiltModel a = Build(kTinyGpt, 5), b = Build(kTinyGpt, 5), c = Build(kTinyGpt, 6);
   const auto of_a = NamedTensors(a.torch()), of_b = NamedTensors(b.torch()), of_c = NamedTensors(c.torch());
   for (size_t i = 0; i < of_a.size(); ++i) EXPECT_TRUE(of_a[i].tensor.equal(of_b[i].tensor)) << of_a[i].meta.name;
   EXPECT_FALSE(of_a[0].tensor.equal(of_c[0].tensor));
 }
 
 TEST(GptTest, ResidualProjectionsStartSmaller) {
-  BuiltGpt gpt = Build({{"n_layer", "8"}});
+  BuiltModel gpt = Build({{"n_layer", "8"}});
   std::map<std::string, double> std;
   for (const NamedTorchTensor& named : NamedTensors(gpt.torch()))
     std[named.meta.name] = named.tensor.std().item<double>();
@@ -147,7 +117,7 @@ TEST(GptTest, ResidualProjectionsStartSmaller) {
 }
 
 TEST(GptTest, APredictionDoesNotSeeWhatFollows) {
-  BuiltGpt gpt = Build(kTiny);
+  BuiltModel gpt = Build(kTinyGpt);
   const auto sum_of_losses = [&](std::vector<int32_t> tokens) {
     const auto length = static_cast<int64_t>(tokens.size());
     const Batch batch{.samples = 1, .sample_tokens = length, .tokens = std::move(tokens)};
@@ -161,7 +131,7 @@ TEST(GptTest, APredictionDoesNotSeeWhatFollows) {
 }
 
 TEST(GptTest, GenerationContinuesThePromptPastTheContext) {
-  BuiltGpt gpt = Build(kTiny);
+  BuiltModel gpt = Build(kTinyGpt);
   const std::vector<int32_t> prompt = {10, 20, 30};
   SW_ASSERT_OK_AND_ASSIGN(const auto text, gpt.module->Generate(prompt, 20, 0, 0));
   ASSERT_EQ(text.size(), 23u);
@@ -171,7 +141,7 @@ TEST(GptTest, GenerationContinuesThePromptPastTheContext) {
 }
 
 TEST(GptTest, SamplingFollowsItsOwnSeedAlone) {
-  BuiltGpt gpt = Build(kTiny);
+  BuiltModel gpt = Build(kTinyGpt);
   SW_ASSERT_OK_AND_ASSIGN(const auto first, gpt.module->Generate({65}, 30, 1.0, 3));
   SW_ASSERT_OK_AND_ASSIGN(const auto again, gpt.module->Generate({65}, 30, 1.0, 3));
   SW_ASSERT_OK_AND_ASSIGN(const auto other, gpt.module->Generate({65}, 30, 1.0, 4));
@@ -180,12 +150,12 @@ TEST(GptTest, SamplingFollowsItsOwnSeedAlone) {
 }
 
 TEST(GptTest, BadInputIsRefused) {
-  BuiltGpt gpt = Build(kTiny);
+  BuiltModel gpt = Build(kTinyGpt);
   EXPECT_THAT(gpt.module->Generate({}, 3, 0, 0).status(), StatusIs(kInvalidArgument, HasSubstr("prompt is empty")));
   EXPECT_THAT(gpt.module->Generate({1000}, 3, 0, 0).status(), StatusIs(kInvalidArgument));
   EXPECT_TRUE(gpt.torch().is_training());
-  EXPECT_THROW(gpt.torch().TrainingStep(Counting(1, 20)), c10::Error);
-  Batch torn = Counting(2, 9);
+  EXPECT_THROW(gpt.torch().TrainingStep(CountingBatch(1, 20)), c10::Error);
+  Batch torn = CountingBatch(2, 9);
   torn.tokens.pop_back();
   EXPECT_THROW(gpt.torch().TrainingStep(torn), c10::Error);
 }
