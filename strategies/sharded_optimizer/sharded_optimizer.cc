@@ -50,8 +50,8 @@ class ShardedOptimizer : public ShardedStrategy {
       AddGroups(members);
     }
     SW_CHECK(groups().size() == watched.size());
-    watch_ =
-        std::make_unique<GradientWatch>(watched, [this](size_t bucket) { ThrowIfError(Reduce(*groups()[bucket])); });
+    watch_ = std::make_unique<GradientWatch>(watched, WhenGradientsAreTold(options()),
+                                             [this](size_t bucket) { ThrowIfError(Reduce(*groups()[bucket])); });
     return absl::OkStatus();
   }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -62,15 +64,16 @@ class Zero3 : public ShardedStrategy, private UnitHooks {
   absl::Status Gather(int unit);
   void Free(int unit);
   void FreeAll();
-  // Backward reaches a unit that was called inside `ancestors`.
-  absl::Status Open(int unit, const std::vector<int>& ancestors);
+  // Backward reaches a unit.
+  absl::Status Open(int unit);
   absl::Status Close(int unit);
 
   UnitShards shards_;
   std::map<int, Unit> units_;  // by number, UnitShards::kRoot included
   UnitOrder order_;
-  std::vector<int> calls_;  // units in whose forward we are, outermost first
-  std::vector<int> open_;   // units whose backward is running, in order of opening
+  std::vector<int> calls_;                // units in whose forward we are, outermost first
+  std::map<int, std::set<int>> callers_;  // of each unit: those that called it in their forward
+  std::vector<int> open_;                 // units whose backward is running, in order of opening
   bool in_backward_ = false;
 };
 
@@ -149,8 +152,9 @@ absl::Status Zero3::BeginPass() {
 }
 
 void Zero3::PreForward(int unit) {
+  callers_[unit].insert(calls_.begin(), calls_.end());
   if (in_backward_) {  // to compute activations again
-    ThrowIfError(Open(unit, calls_));
+    ThrowIfError(Open(unit));
   } else {
     const std::optional<int> next = order_.Forward(unit);
     ThrowIfError(Gather(unit));
@@ -164,19 +168,16 @@ void Zero3::PostForward(int unit, std::vector<at::Tensor>& outputs) {
   calls_.pop_back();
   for (const at::Tensor& output : outputs) {
     if (!output.requires_grad()) continue;
-    output.register_hook([this, unit, ancestors = calls_](const at::Tensor&) { ThrowIfError(Open(unit, ancestors)); });
+    output.register_hook([this, unit](const at::Tensor&) { ThrowIfError(Open(unit)); });
   }
   // Backward begins with the last unit: it is kept.
   const bool keep = in_backward_ || (c10::GradMode::is_enabled() && order_.is_last());
   if (!keep) Free(unit);
 }
 
-absl::Status Zero3::Open(int unit, const std::vector<int>& ancestors) {
-  const auto stays = [&](int open) {
-    return open == unit || std::find(ancestors.begin(), ancestors.end(), open) != ancestors.end();
-  };
+absl::Status Zero3::Open(int unit) {
   for (const int open : std::vector<int>(open_)) {
-    if (stays(open)) continue;
+    if (open == unit || callers_[unit].count(open) > 0) continue;
     SW_RETURN_IF_ERROR(Close(open));
   }
   if (std::find(open_.begin(), open_.end(), unit) != open_.end()) return absl::OkStatus();

@@ -367,9 +367,8 @@ TEST(MoeGptTest, SameSeedSameBitsOfEveryGradient) {
 }
 
 struct CountingHooks : UnitHooks {
-  at::Tensor PostForward(int unit, at::Tensor output) override {
-    shapes.emplace_back(unit, output.dim());
-    return output;
+  void PostForward(int unit, std::vector<at::Tensor>& outputs) override {
+    for (const at::Tensor& output : outputs) shapes.emplace_back(unit, output.dim());
   }
   std::vector<std::pair<int, int64_t>> shapes;
 };
