@@ -22,8 +22,13 @@
 DEFINE_string(model, "gpt", "what to train: a row of the model table");
 DEFINE_string(model_options, "", "the model's own options: name=value,name=value");
 DEFINE_string(data, "", "text to train on: a file, or a folder that is read recursively");
-DEFINE_string(strategy, "auto",
-              "who holds what: single_device, ddp; auto takes single_device for one rank, ddp for more");
+DEFINE_string(
+    strategy, "auto",
+    "who holds what: single_device, ddp, zero1 (optimizer state sharded), zero2 (gradients too), zero3 (parameters "
+    "too; also known as fsdp); auto takes single_device for one rank, ddp for more");
+DEFINE_string(precision, "fp32", "what is computed in: fp32, or bf16; state is kept as the model has it");
+DEFINE_bool(recompute_activations, false,
+            "compute the activations of each unit (block) again in backward instead of keeping them");
 DEFINE_string(run_dir, "", "folder of the run's checkpoints; empty: runs/<model>");
 DEFINE_string(callbacks, "model_checkpoint,progress", "callbacks to run, by name");
 DEFINE_int32(nproc_per_node, 1, "ranks to start on this machine; under torchrun or SLURM leave it at 1");
@@ -57,6 +62,8 @@ const std::vector<std::string>& TrainFlags() {
                                                            "batch_size",
                                                            "accumulate_steps",
                                                            "clip_gradient_norm",
+                                                           "precision",
+                                                           "recompute_activations",
                                                            "seed",
                                                            "resume",
                                                            "init_from",
@@ -103,6 +110,12 @@ absl::Status CheckNumbers() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<DType> ParsePrecision(absl::string_view text) {
+  if (text == "fp32") return DType::kFloat32;
+  if (text == "bf16") return DType::kBFloat16;
+  return absl::InvalidArgumentError(absl::StrCat("--precision must be fp32 or bf16, got \"", text, "\""));
+}
+
 CallbackOptions CallbackOptionsFromFlags() {
   CallbackOptions options;
   options.save_every_steps = FLAGS_save_every_steps;
@@ -128,6 +141,8 @@ absl::StatusOr<app::TrainOptions> OptionsFromFlags() {
   options.accumulate_steps = FLAGS_accumulate_steps;
   options.seed = FLAGS_seed;
   options.clip_gradient_norm = FLAGS_clip_gradient_norm;
+  SW_ASSIGN_OR_RETURN(options.compute_dtype, ParsePrecision(FLAGS_precision));
+  options.recompute_activations = FLAGS_recompute_activations;
   options.resume = FLAGS_resume;
   options.init_from = FLAGS_init_from;
   options.strict = FLAGS_strict;

@@ -39,7 +39,7 @@ build() {
 }
 
 train_words() {
-  echo train --model=gpt --data=$text --strategy=ddp --nproc_per_node=2 --run_dir="$run" --max_steps="$steps" \
+  echo train --model=gpt --data=$text --strategy=zero3 --nproc_per_node=2 --run_dir="$run" --max_steps="$steps" \
     --batch_size=32 --save_every_steps=$((steps / 4)) --log_every_steps=$((steps / 16)) --seed=1
 }
 
@@ -130,7 +130,7 @@ what_next() {
 
 All done in $(seconds_since "$start") s. What to try next:
   train this run further      $shardwright train --flagfile=$run/flags --max_steps=$((steps * 2))
-  your own text               $shardwright train --data=FILE_OR_FOLDER --nproc_per_node=2 --run_dir=runs/mine
+  your own text               $shardwright train --data=FILE_OR_FOLDER --strategy=zero3 --nproc_per_node=2 --run_dir=runs/mine
   stop it with Ctrl-C, and the same command goes on from there
   other prompts               $shardwright sample $run --prompt="A computer is " --temperature=0.5
   every flag                  $shardwright train --help

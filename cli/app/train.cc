@@ -91,6 +91,8 @@ StrategyOptions ToStrategyOptions(const TrainOptions& options) {
   StrategyOptions strategy;
   strategy.seed = options.seed;
   strategy.clip_gradient_norm = options.clip_gradient_norm;
+  strategy.compute_dtype = options.compute_dtype;
+  strategy.recompute_activations = options.recompute_activations;
   strategy.save_layout = options.save_layout;
   return strategy;
 }
@@ -124,8 +126,8 @@ absl::StatusOr<LocalParts> MakeLocalParts(const TrainOptions& options, const Tra
   const std::string strategy = ResolveStrategy(options.strategy, world_size);
   SW_ASSIGN_OR_RETURN(parts.make_strategy, tables.strategies.Find(strategy));
   if (strategy == "single_device" && world_size > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--strategy=single_device runs on one rank, got ", world_size,
-                                                   "; for several take --strategy=ddp"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--strategy=single_device runs on one rank, got ", world_size, "; for several take ddp or zero3"));
   }
   SW_RETURN_IF_ERROR(CheckDivisible(options, world_size));
   SW_ASSIGN_OR_RETURN(parts.callbacks, MakeCallbacks(options, tables));

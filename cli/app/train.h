@@ -27,6 +27,8 @@ struct TrainOptions {
   int64_t accumulate_steps = 1;
   uint64_t seed = 1;
   double clip_gradient_norm = 1.0;  // 0: none
+  DType compute_dtype = DType::kFloat32;
+  bool recompute_activations = false;
   std::string resume = "auto";
   std::string init_from;
   bool strict = true;

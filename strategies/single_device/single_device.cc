@@ -15,7 +15,7 @@ class SingleDevice : public TorchStrategy {
   absl::Status CheckWorld() override {
     if (context().world.size == 1) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("strategy single_device runs in 1 process, got ",
-                                                   context().world.size, ": choose ddp, or one process"));
+                                                   context().world.size, ": choose ddp or zero3, or one process"));
   }
 
   // Undefined gradients let backward keep what it computed instead of adding it to zeros.

@@ -16,11 +16,11 @@ HEAD_CRC = slice(28, 32)  # of the manifest's head, docs/format.md
 
 class ResumeTest(ProgramTest):
 
-    def stop_and_resume(self, ranks, signal_number):
-        ddp = [f"--nproc_per_node={ranks}", "--save_every_steps=0"]
-        whole = self.train(self.folder / "whole", 30, *ddp)
+    def stop_and_resume(self, ranks, signal_number, *more):
+        words = [f"--nproc_per_node={ranks}", "--save_every_steps=0", *more]
+        whole = self.train(self.folder / "whole", 30, *words)
         run = self.folder / "run"
-        process = self.start_training(run, 30, *ddp)
+        process = self.start_training(run, 30, *words)
         self.wait_for_step(process, 8)
         os.kill(process.pid, signal_number)
         self.assertEqual(process.wait(timeout=60), 128 + signal_number, self.log_text())
@@ -40,6 +40,35 @@ class ResumeTest(ProgramTest):
 
     def test_sigint_with_two_ranks(self):
         self.stop_and_resume(2, signal.SIGINT)
+
+    def test_zero1_in_bf16(self):
+        self.stop_and_resume(2, signal.SIGTERM, "--strategy=zero1", "--precision=bf16")
+
+    def test_zero2_with_accumulation(self):
+        self.stop_and_resume(2, signal.SIGTERM, "--strategy=zero2", "--accumulate_steps=2")
+
+    def test_zero3_of_experts_with_recomputation(self):
+        self.stop_and_resume(3, signal.SIGTERM, "--strategy=zero3", "--model=moe_gpt", "--recompute_activations")
+
+    def test_strategies_and_world_sizes_change_on_the_way(self):
+        run = self.folder / "run"
+        ways = [("zero3", 3), ("ddp", 2), ("zero2", 3), ("single_device", 1), ("zero1", 2), ("fsdp", 4)]
+        for i, (strategy, ranks) in enumerate(ways):
+            more = [f"--strategy={strategy}", f"--nproc_per_node={ranks}",
+                    "--save_layout=" + ("single_file" if i % 2 else "sharded")]
+            done = self.train(run, 3 * (i + 1), *more)
+            self.assertIn(f"step-{3 * i:08d}" if i else "starting fresh", done.stderr)
+            self.assertEqual(self.inspect(run)["progress"]["samples_seen"], 3 * (i + 1) * 12)
+        self.run_program("verify", run)
+
+    def test_every_strategy_learns_alike(self):
+        reference = losses(self.train(self.folder / "single", 10).stderr)
+        for strategy in ("ddp", "zero1", "zero2", "zero3"):
+            run = self.train(self.folder / strategy, 10, f"--strategy={strategy}", "--nproc_per_node=2")
+            got = losses(run.stderr)
+            self.assertEqual(got.keys(), reference.keys())
+            for step, loss in got.items():
+                self.assertAlmostEqual(float(loss), float(reference[step]), delta=0.011, msg=f"{strategy}, step {step}")
 
     def test_another_world_size_sees_the_samples_that_are_left(self):
         run = self.folder / "run"
