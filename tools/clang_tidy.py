@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over the torch-free sources, with a memory of what was already found clean.
 
-  tools/clang_tidy.py [FILE...]      all torch-free sources of the project without FILE
+  tools/clang_tidy.py [FILE...]      all sources of the project that need neither torch nor CUDA without FILE
 
 A file is checked again when it, a header of ours that it includes (however deep), .clang-tidy or clang-tidy changed.
 """
@@ -55,17 +55,29 @@ def torch_free_sources(graph):
             yield from (s for s in target.srcs if s.endswith(".cc") and s.startswith(SOURCE_FOLDERS) and (ROOT / s).exists())
 
 
-def content_key(path, headers, salt):
-    """Of the file and of all its headers of ours."""
-    digest, seen, pending = hashlib.sha256(salt), set(), [ROOT / path]
+def texts(path, headers):
+    """(file, text) of the file and of all its headers of ours."""
+    seen, pending = set(), [ROOT / path]
     while pending:
         file = pending.pop()
         if file in seen:
             continue
         seen.add(file)
         text = file.read_text(encoding="utf-8")
-        digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + text.encode() + b"\0")
+        yield file, text
         pending.extend(sorted(headers[i] for i in check_layers.INCLUDE.findall(text) if i in headers))
+
+
+def needs_cuda(path, headers):
+    """True for what only builds with --config=cuda: the toolkit may be absent."""
+    includes = (i for _, text in texts(path, headers) for i in check_layers.INCLUDE.findall(text))
+    return any((check_layers.third_party_owner(i) or "").startswith("@cuda//") for i in includes)
+
+
+def content_key(path, headers, salt):
+    digest = hashlib.sha256(salt)
+    for file, text in texts(path, headers):
+        digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + text.encode() + b"\0")
     return digest.hexdigest()
 
 
@@ -88,7 +100,7 @@ def forget_old():
 def main():
     graph = build_graph.BuildGraph(ROOT)
     headers = make_include_root(graph)
-    paths = sys.argv[1:] or sorted(set(torch_free_sources(graph)))
+    paths = sys.argv[1:] or sorted({s for s in torch_free_sources(graph) if not needs_cuda(s, headers)})
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
     salt = version + (ROOT / ".clang-tidy").read_bytes()
     CLEAN.mkdir(parents=True, exist_ok=True)

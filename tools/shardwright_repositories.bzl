@@ -1,5 +1,5 @@
 """The repositories that a workspace needs to build Shardwright. Nothing is downloaded: they are Debian's packages, LibTorch of
-a Python wheel, and folders of this project.
+a Python wheel, the CUDA toolkit where a build asks for it (--define=cuda=true), and folders of this project.
 
 An outside workspace writes no more than
 
@@ -10,6 +10,7 @@ An outside workspace writes no more than
 A repository that the workspace has declared itself before is left as it is.
 """
 
+load("@shardwright//third_party/cuda:cuda.bzl", "cuda_repository")
 load("@shardwright//third_party/torch:torch.bzl", "torch_repository")
 
 # Bazel's own rules ask for these by name and would download them.
@@ -44,5 +45,7 @@ def shardwright_repositories():
     for name, folder in _PROJECT_REPOSITORIES.items():
         if name not in existing:
             _project_folder(name = name, folder = folder)
+    if "cuda" not in existing:
+        cuda_repository(name = "cuda")
     if "torch" not in existing:
         torch_repository(name = "torch")

@@ -11,6 +11,7 @@
 #include "shardwright/core/base/status_macros.h"
 #include "shardwright/core/comm/c10d_communicator.h"
 #include "shardwright/core/comm/c10d_store.h"
+#include "shardwright/core/comm/nccl_transport.h"
 #include "shardwright/core/comm/signal_mask.h"
 #include "shardwright/core/comm/sockets.h"
 #include "shardwright/core/comm/thread_communicator.h"
@@ -39,8 +40,11 @@ class TcpHostedStore final : public HostedStore {
 }  // namespace
 
 absl::StatusOr<CommGroups> ConnectC10d(const RankEnvironment& environment, const C10dOptions& options) {
+  if (options.data_device.is_cuda()) {
+    SW_RETURN_IF_ERROR(CheckNcclBuilt()) << "connecting ranks on " << options.data_device.ToString();
+  }
   if (environment.world_size == 1) return std::move(MakeThreadGroups(1, options.timeout)[0]);
-  return ConnectGloo(environment, options);
+  return ConnectC10dGroups(environment, options);
 }
 
 absl::StatusOr<std::unique_ptr<HostedStore>> HostStore(int32_t world_size) {

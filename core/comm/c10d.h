@@ -1,16 +1,18 @@
-// FENCE (the .cc, not this header): communicators over torch's c10d, Gloo on the host (NCCL with --config=cuda).
+// FENCE (the .cc, not this header): communicators over torch's c10d store and Gloo, and NCCL with --config=cuda.
 //
-//      rank 0          rank 1          rank 2            each rank: three Gloo groups, each with connections of its
-//      own,
-//   +----------+    +----------+    +----------+         a board on the store, and a watcher that waits for alarms
-//   | data     |----| data     |----| data     |
-//   | control  |----| control  |----| control  |         Gloo neither wakes a rank that waits for one that has left nor
-//   says | checkpt. |----| checkpt. |----| checkpt. |         who failed. So whoever gives up posts why on the board,
-//   raises the
-//   +----+-----+    +----+-----+    +----+-----+         alarm and shuts the group's connections down: then everybody's
-//        +---------------+---------------+               calls end within milliseconds, and the board names the
-//        culprit.
-//                     the store (TCPStore)
+//      rank 0          rank 1          rank 2
+//   +----------+    +----------+    +----------+
+//   | data     |----| data     |----| data     |    Gloo, and NCCL beside it if its tensors are on GPUs
+//   | control  |----| control  |----| control  |    Gloo
+//   | checkpt. |----| checkpt. |----| checkpt. |    Gloo
+//   +----+-----+    +----+-----+    +----+-----+
+//        +---------------+---------------+
+//                the store (TCPStore)               holds the board
+//
+// Each group has connections of its own; each rank a watcher that waits for alarms. Neither Gloo nor NCCL wakes a rank
+// that waits for one that has left, nor says who failed. So whoever gives up posts why on the board, raises the alarm
+// and breaks the group (Gloo's connections are shut down, NCCL's communicator is aborted): then everybody's calls end
+// within milliseconds, and the board names the culprit.
 #ifndef SHARDWRIGHT_CORE_COMM_C10D_H_
 #define SHARDWRIGHT_CORE_COMM_C10D_H_
 
@@ -26,8 +28,12 @@
 namespace shardwright {
 
 // Meets all ranks at the store of `environment` and makes the three groups. A world of one needs no store.
-// kDeadlineExceeded naming who did not come; kUnavailable if a connection fails. $GLOO_SOCKET_IFNAME chooses the
-// interface.
+// kDeadlineExceeded naming who did not come; kUnavailable if a connection fails; kUnimplemented if `data_device` is a
+// GPU in a build without --config=cuda. $GLOO_SOCKET_IFNAME chooses the interface.
+//
+// Where `data_device` is a GPU, the data group's collectives take memory of that device; they see what the calling
+// thread's current torch stream was given before, and Wait returns when the device has done them. Barriers and messages
+// are the host's in every group.
 //
 // Reductions are of U8, I8, I32, I64, F16, BF16, F32, F64, and min and max of BOOL. When the last of the groups is
 // destroyed, ranks wait for each other (at most `grace`), so that none cuts off the last collective of another.

@@ -1,27 +1,21 @@
 #include "shardwright/core/comm/c10d_communicator.h"
 
-#include <ATen/core/ivalue_inl.h>
-#include <ATen/ops/from_blob.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "shardwright/core/base/status_macros.h"
 #include "shardwright/core/comm/c10d_world.h"
 #include "shardwright/core/comm/collective_call.h"
+#include "shardwright/core/comm/transport.h"
 
 namespace shardwright {
 namespace {
@@ -32,95 +26,8 @@ constexpr size_t kInlineBytes = kSlotBytes - sizeof(uint64_t);
 // Longer ones go in pieces, so that a length from a rank gone astray does not become one giant call.
 constexpr uint64_t kPieceBytes = uint64_t{64} << 20;
 constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 40;
-// Equal shares up to this size are gathered in one collective; above, broadcasts are faster (they were measured).
-constexpr uint64_t kSmallGatherBytes = 64 << 10;
 
-std::optional<at::ScalarType> ReducibleType(DType dtype, ReduceOp op) {
-  switch (dtype) {
-    case DType::kBool:  // as bytes 0 and 1
-      return op == ReduceOp::kSum ? std::nullopt : std::make_optional(at::kByte);
-    case DType::kUInt8:
-      return at::kByte;
-    case DType::kInt8:
-      return at::kChar;
-    case DType::kInt32:
-      return at::kInt;
-    case DType::kInt64:
-      return at::kLong;
-    case DType::kFloat16:
-      return at::kHalf;
-    case DType::kBFloat16:
-      return at::kBFloat16;
-    case DType::kFloat32:
-      return at::kFloat;
-    case DType::kFloat64:
-      return at::kDouble;
-    default:
-      return std::nullopt;
-  }
-}
-
-c10d::ReduceOp C10dOp(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return c10d::ReduceOp::SUM;
-    case ReduceOp::kMin:
-      return c10d::ReduceOp::MIN;
-    case ReduceOp::kMax:
-      return c10d::ReduceOp::MAX;
-  }
-  return c10d::ReduceOp::UNUSED;
-}
-
-at::Tensor Borrow(void* data, int64_t count, at::ScalarType type) {
-  return at::from_blob(data, {count}, at::TensorOptions().dtype(type));
-}
-at::Tensor BorrowBytes(void* data, uint64_t bytes) {
-  return Borrow(data, static_cast<int64_t>(bytes), at::kByte);
-}
-
-// What Gloo's error means to our callers.
-absl::Status StatusOfGlooError(const std::string& text) {
-  for (const char* lost : {"Connection closed by peer", "Connection reset", "Broken pipe", "Socket closed"}) {
-    if (absl::StrContains(text, lost)) return absl::UnavailableError("lost the connection to a peer");
-  }
-  if (absl::StrContains(text, "Timed out")) return absl::DeadlineExceededError(text);
-  return absl::UnavailableError(text);
-}
-
-// One c10d work; its completion can be waited for with a deadline (Work::wait with one would give the work up).
-class GlooWork {
- public:
-  explicit GlooWork(const c10::intrusive_ptr<c10d::Work>& work) : outcome_(std::make_shared<Outcome>()) {
-    work->getFuture()->addCallback([outcome = outcome_](c10::ivalue::Future& future) {
-      if (future.hasError()) outcome->status = StatusOfFuture(future);
-      outcome->done.Notify();
-    });
-  }
-
-  bool WaitUntil(absl::Time deadline) const { return outcome_->done.WaitForNotificationWithDeadline(deadline); }
-  // Waits until Gloo touches no memory of ours any more.
-  const absl::Status& Finish() const {
-    outcome_->done.WaitForNotification();
-    return outcome_->status;
-  }
-
- private:
-  struct Outcome {
-    absl::Notification done;
-    absl::Status status;
-  };
-
-  static absl::Status StatusOfFuture(const c10::ivalue::Future& future) {
-    try {
-      std::rethrow_exception(future.exception_ptr());
-    } catch (...) {
-      return StatusOfGlooError(TextOfCurrentException());
-    }
-  }
-
-  std::shared_ptr<Outcome> outcome_;
-};
+using StartFunction = std::function<absl::Status(Transfers* started)>;
 
 // One rank's side of a group; shared with works under way. Thread-safe.
 class GroupState {
@@ -129,7 +36,8 @@ class GroupState {
 
   int32_t rank() const { return world_->environment().rank; }
   int32_t size() const { return world_->environment().world_size; }
-  c10d::ProcessGroupGloo& gloo() const { return *group_.gloo; }
+  Transport& tensors() const { return group_.tensors(); }
+  Transport& host() const { return *group_.host; }
   absl::Duration timeout() const { return world_->options().timeout; }
 
   // Counts a call, if it may be made.
@@ -144,31 +52,21 @@ class GroupState {
     return absl::OkStatus();
   }
 
-  // Starts works; what Gloo refuses at once is this rank's failure, and then none is under way.
-  absl::Status Start(const CollectiveCall& call, const std::function<void(std::vector<GlooWork>&)>& start,
-                     std::vector<GlooWork>* works) {
-    try {
-      start(*works);
-      return absl::OkStatus();
-    } catch (...) {
-      const absl::Status failure = absl::InternalError(absl::StrCat(call.ToString(), ": ", TextOfCurrentException()));
-      Abandon(failure);
-      for (const GlooWork& work : *works) work.Finish().IgnoreError();
-      return failure;
-    }
+  // Starts transfers; after an error none is under way.
+  absl::Status Start(const CollectiveCall& call, const StartFunction& start, Transfers* transfers) {
+    const absl::Status status = start(transfers);
+    return status.ok() ? status : Fail(call, status, *transfers);
   }
 
-  absl::Status Await(const CollectiveCall& call, const std::vector<GlooWork>& works) {
+  absl::Status Await(const CollectiveCall& call, const Transfers& transfers) {
     const absl::Time deadline = absl::Now() + timeout();
     absl::Status status;
-    for (const GlooWork& work : works) {
-      if (!status.ok()) break;
-      status = work.WaitUntil(deadline)
-                   ? work.Finish()
-                   : absl::DeadlineExceededError(absl::StrCat("timed out after ", absl::FormatDuration(timeout())));
+    for (const auto& transfer : transfers) {
+      status = transfer->WaitUntil(deadline).value_or(
+          absl::DeadlineExceededError(absl::StrCat("timed out after ", absl::FormatDuration(timeout()))));
+      if (!status.ok()) return Fail(call, status, transfers);
     }
-    if (status.ok()) return status;
-    return Fail(call, status, works);
+    return status;
   }
 
   void Abandon(const absl::Status& status) {
@@ -181,11 +79,16 @@ class GroupState {
   }
 
  private:
+  static void SettleAll(const Transfers& transfers) {
+    for (const auto& transfer : transfers) transfer->Settle();
+  }
+
   absl::Status CheckCall(const CollectiveCall& call) const {
     SW_RETURN_IF_ERROR(Validate(call, size()));
     const bool reduces = call.collective == Collective::kAllReduce || call.collective == Collective::kReduceScatter;
-    if (!reduces || ReducibleType(call.dtype, call.op)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(call.ToString(), ": Gloo does not reduce ", DTypeName(call.dtype)));
+    if (!reduces || tensors().CanReduce(call.dtype, call.op)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(call.ToString(), ": ", tensors().name(), " does not reduce ", DTypeName(call.dtype)));
   }
 
   absl::Status first_error() const {
@@ -201,22 +104,26 @@ class GroupState {
     return true;
   }
 
-  // Finds out why. Returns only when Gloo is through with the caller's memory.
-  absl::Status Fail(const CollectiveCall& call, const absl::Status& status, const std::vector<GlooWork>& works) {
-    const auto await_gloo = [&] {
-      for (const GlooWork& work : works) work.Finish().IgnoreError();
-    };
+  // Finds out why. Returns only when the transfers are through with the caller's memory.
+  absl::Status Fail(const CollectiveCall& call, const absl::Status& status, const Transfers& transfers) {
     if (absl::Status first = first_error(); !first.ok()) {
-      await_gloo();  // the connections are broken already, or about to be
+      SettleAll(transfers);  // the group is broken already, or about to be
       return first;
     }
-    const absl::Status explained = world_->Break(group_, {group_.name, call.ToString(), status}, await_gloo);
+    if (absl::IsInternal(status)) {  // this rank's own
+      const absl::Status failure = Annotate(status, call.ToString());
+      Abandon(failure);
+      SettleAll(transfers);
+      return failure;
+    }
+    const absl::Status explained =
+        world_->Break(group_, {group_.name, call.ToString(), status}, [&] { SettleAll(transfers); });
     Record(explained);
     return explained;
   }
 
   const std::shared_ptr<C10dWorld> world_;
-  GlooGroup& group_;
+  C10dGroup& group_;
   mutable absl::Mutex mu_;
   absl::Status first_error_ ABSL_GUARDED_BY(mu_);
   CommCounters counters_ ABSL_GUARDED_BY(mu_);
@@ -224,13 +131,14 @@ class GroupState {
 
 class C10dWork final : public Work {
  public:
-  C10dWork(std::shared_ptr<GroupState> state, CollectiveCall call, std::vector<GlooWork> works)
-      : state_(std::move(state)), call_(std::move(call)), works_(std::move(works)) {}
+  C10dWork(std::shared_ptr<GroupState> state, CollectiveCall call, Transfers transfers)
+      : state_(std::move(state)), call_(std::move(call)), transfers_(std::move(transfers)) {}
   ~C10dWork() override { Wait().IgnoreError(); }
 
   absl::Status Wait() override {
     if (state_ == nullptr) return result_;
-    result_ = state_->Await(call_, works_);
+    result_ = state_->Await(call_, transfers_);
+    transfers_.clear();
     state_.reset();
     return result_;
   }
@@ -238,7 +146,7 @@ class C10dWork final : public Work {
  private:
   std::shared_ptr<GroupState> state_;  // null once waited for
   CollectiveCall call_;
-  std::vector<GlooWork> works_;
+  Transfers transfers_;
   absl::Status result_;
 };
 
@@ -254,27 +162,46 @@ class C10dCommunicator final : public Communicator {
     SW_RETURN_IF_ERROR(state_->Admit(call, 0));
     // An all-reduce of one number: it has a future, and no other work to wait for.
     uint8_t nothing = 0;
-    return Run(call, [&](Works& works) { works.push_back(StartAllReduce(&nothing, 1, at::kByte, ReduceOp::kMax)); });
+    return Run(call, [&](Transfers* started) {
+      return state_->host().StartAllReduce(&nothing, 1, DType::kUInt8, ReduceOp::kMax, started);
+    });
   }
 
   absl::Status Broadcast(void* data, int64_t count, DType dtype, int32_t root) override {
     const CollectiveCall call = {.collective = Collective::kBroadcast, .dtype = dtype, .root = root, .counts = {count}};
     SW_RETURN_IF_ERROR(state_->Admit(call, 0));
-    return BroadcastRaw(call, data, call.TotalBytes(), root);
+    return Run(call, [&](Transfers* started) {
+      return state_->tensors().StartBroadcast(data, call.TotalBytes(), root, started);
+    });
   }
 
   absl::StatusOr<std::unique_ptr<Work>> AllReduceAsync(void* data, int64_t count, DType dtype, ReduceOp op) override {
     CollectiveCall call = {.collective = Collective::kAllReduce, .dtype = dtype, .op = op, .counts = {count}};
-    SW_RETURN_IF_ERROR(state_->Admit(call, 0));
-    return StartAsync(std::move(call), [&](Works& works) {
-      if (count > 0) works.push_back(StartAllReduce(data, count, *ReducibleType(dtype, op), op));
+    return RunAsync(std::move(call), [&](Transfers* started) {
+      return state_->tensors().StartAllReduce(data, count, dtype, op, started);
     });
   }
 
   absl::StatusOr<std::unique_ptr<Work>> AllGatherAsync(void* data, absl::Span<const int64_t> counts,
-                                                       DType dtype) override;
+                                                       DType dtype) override {
+    CollectiveCall call = {
+        .collective = Collective::kAllGather, .dtype = dtype, .counts = {counts.begin(), counts.end()}};
+    return RunAsync(std::move(call), [&](Transfers* started) {
+      std::vector<uint64_t> bytes;
+      for (int64_t count : counts) bytes.push_back(static_cast<uint64_t>(count * ItemSize(dtype)));
+      return state_->tensors().StartAllGather(data, bytes, started);
+    });
+  }
+
   absl::StatusOr<std::unique_ptr<Work>> ReduceScatterAsync(void* data, absl::Span<const int64_t> counts, DType dtype,
-                                                           ReduceOp op) override;
+                                                           ReduceOp op) override {
+    CollectiveCall call = {
+        .collective = Collective::kReduceScatter, .dtype = dtype, .op = op, .counts = {counts.begin(), counts.end()}};
+    return RunAsync(std::move(call), [&](Transfers* started) {
+      return state_->tensors().StartReduceScatter(data, counts, dtype, op, started);
+    });
+  }
+
   absl::StatusOr<std::vector<std::string>> AllGatherBytes(absl::string_view message) override;
   absl::StatusOr<std::string> BroadcastBytes(absl::string_view message, int32_t root) override;
 
@@ -285,52 +212,22 @@ class C10dCommunicator final : public Communicator {
   CommCounters counters() const override { return state_->counters(); }
 
  private:
-  using Works = std::vector<GlooWork>;
-
-  absl::Status Run(const CollectiveCall& call, const std::function<void(Works&)>& start) {
-    Works works;
-    SW_RETURN_IF_ERROR(state_->Start(call, start, &works));
-    return state_->Await(call, works);
+  absl::Status Run(const CollectiveCall& call, const StartFunction& start) {
+    Transfers transfers;
+    SW_RETURN_IF_ERROR(state_->Start(call, start, &transfers));
+    return state_->Await(call, transfers);
   }
 
-  absl::StatusOr<std::unique_ptr<Work>> StartAsync(CollectiveCall call, const std::function<void(Works&)>& start) {
-    Works works;
-    SW_RETURN_IF_ERROR(state_->Start(call, start, &works));
-    return std::make_unique<C10dWork>(state_, std::move(call), std::move(works));
+  // Admits the call, too.
+  absl::StatusOr<std::unique_ptr<Work>> RunAsync(CollectiveCall call, const StartFunction& start) {
+    SW_RETURN_IF_ERROR(state_->Admit(call, 0));
+    Transfers transfers;
+    SW_RETURN_IF_ERROR(state_->Start(call, start, &transfers));
+    return std::make_unique<C10dWork>(state_, std::move(call), std::move(transfers));
   }
 
-  GlooWork StartAllReduce(void* data, int64_t count, at::ScalarType type, ReduceOp op) {
-    std::vector<at::Tensor> tensors = {Borrow(data, count, type)};
-    c10d::AllreduceOptions options;
-    options.reduceOp = C10dOp(op);
-    return GlooWork(state_->gloo().allreduce(tensors, options));
-  }
-
-  GlooWork StartBroadcast(void* data, uint64_t bytes, int32_t root) {
-    std::vector<at::Tensor> tensors = {BorrowBytes(data, bytes)};
-    c10d::BroadcastOptions options;
-    options.rootRank = root;
-    return GlooWork(state_->gloo().broadcast(tensors, options));
-  }
-
-  GlooWork StartReduce(void* data, int64_t count, at::ScalarType type, ReduceOp op, int32_t root) {
-    std::vector<at::Tensor> tensors = {Borrow(data, count, type)};
-    c10d::ReduceOptions options;
-    options.reduceOp = C10dOp(op);
-    options.rootRank = root;
-    return GlooWork(state_->gloo().reduce(tensors, options));
-  }
-
-  absl::Status BroadcastRaw(const CollectiveCall& call, void* data, uint64_t bytes, int32_t root) {
-    if (bytes == 0) return absl::OkStatus();
-    return Run(call, [&](Works& works) { works.push_back(StartBroadcast(data, bytes, root)); });
-  }
-
-  // Every rank's `bytes` lie at its place in `all`.
-  GlooWork StartGatherEqual(char* all, uint64_t bytes) {
-    at::Tensor out = BorrowBytes(all, bytes * static_cast<uint64_t>(size()));
-    at::Tensor in = BorrowBytes(all + bytes * static_cast<uint64_t>(rank()), bytes);
-    return GlooWork(state_->gloo().all_gather_single(out, in));
+  absl::Status BroadcastMessage(const CollectiveCall& call, char* data, uint64_t bytes, int32_t root) {
+    return Run(call, [&](Transfers* started) { return state_->host().StartBroadcast(data, bytes, root, started); });
   }
 
   // The owner's whole message, whose first bytes came in its slot; `mine` is this rank's.
@@ -339,43 +236,6 @@ class C10dCommunicator final : public Communicator {
 
   const std::shared_ptr<GroupState> state_;
 };
-
-// Gloo's own all-gather wants equal pieces; a broadcast per owner takes any, and is faster for large ones.
-absl::StatusOr<std::unique_ptr<Work>> C10dCommunicator::AllGatherAsync(void* data, absl::Span<const int64_t> counts,
-                                                                       DType dtype) {
-  CollectiveCall call = {
-      .collective = Collective::kAllGather, .dtype = dtype, .counts = {counts.begin(), counts.end()}};
-  SW_RETURN_IF_ERROR(state_->Admit(call, 0));
-  const int64_t item_bytes = ItemSize(dtype);
-  const auto bytes_of = [&](int32_t owner) { return static_cast<uint64_t>(counts[owner] * item_bytes); };
-  const bool equal = std::equal(counts.begin() + 1, counts.end(), counts.begin());
-  const bool small = call.TotalBytes() > 0 && call.TotalBytes() <= kSmallGatherBytes;
-  char* piece = static_cast<char*>(data);
-  return StartAsync(std::move(call), [&](Works& works) {
-    if (equal && small) return works.push_back(StartGatherEqual(piece, bytes_of(0)));
-    for (int32_t owner = 0; owner < size(); ++owner) {
-      if (counts[owner] > 0) works.push_back(StartBroadcast(piece, bytes_of(owner), owner));
-      piece += bytes_of(owner);
-    }
-  });
-}
-
-// Gloo's own reduce-scatter is an all-reduce and a copy; a reduction per owner moves half of that. Gloo reduces in
-// place on every rank, not only the owner: hence the undefined pieces.
-absl::StatusOr<std::unique_ptr<Work>> C10dCommunicator::ReduceScatterAsync(void* data, absl::Span<const int64_t> counts,
-                                                                           DType dtype, ReduceOp op) {
-  CollectiveCall call = {
-      .collective = Collective::kReduceScatter, .dtype = dtype, .op = op, .counts = {counts.begin(), counts.end()}};
-  SW_RETURN_IF_ERROR(state_->Admit(call, 0));
-  const at::ScalarType type = *ReducibleType(dtype, op);
-  char* piece = static_cast<char*>(data);
-  return StartAsync(std::move(call), [&](Works& works) {
-    for (int32_t owner = 0; owner < size(); ++owner) {
-      if (counts[owner] > 0) works.push_back(StartReduce(piece, counts[owner], type, op, owner));
-      piece += counts[owner] * ItemSize(dtype);
-    }
-  });
-}
 
 // A slot: the length, then the first bytes.
 void FillSlot(absl::string_view message, char* slot) {
@@ -405,7 +265,7 @@ absl::StatusOr<std::string> C10dCommunicator::Complete(const CollectiveCall& cal
   if (owner == rank()) message->assign(mine.data(), mine.size());
   for (uint64_t begin = kInlineBytes; begin < message->size(); begin += kPieceBytes) {
     const uint64_t bytes = std::min<uint64_t>(kPieceBytes, message->size() - begin);
-    SW_RETURN_IF_ERROR(BroadcastRaw(call, message->data() + begin, bytes, owner));
+    SW_RETURN_IF_ERROR(BroadcastMessage(call, message->data() + begin, bytes, owner));
   }
   return message;
 }
@@ -415,7 +275,10 @@ absl::StatusOr<std::vector<std::string>> C10dCommunicator::AllGatherBytes(absl::
   SW_RETURN_IF_ERROR(state_->Admit(call, message.size()));
   std::vector<char> slots(kSlotBytes * static_cast<size_t>(size()));
   FillSlot(message, slots.data() + kSlotBytes * static_cast<size_t>(rank()));
-  SW_RETURN_IF_ERROR(Run(call, [&](Works& works) { works.push_back(StartGatherEqual(slots.data(), kSlotBytes)); }));
+  SW_RETURN_IF_ERROR(Run(call, [&](Transfers* started) {
+    const std::vector<uint64_t> bytes(size(), kSlotBytes);
+    return state_->host().StartAllGather(slots.data(), bytes, started);
+  }));
   std::vector<std::string> messages;
   for (int32_t owner = 0; owner < size(); ++owner) {
     SW_ASSIGN_OR_RETURN(std::string received,
@@ -431,13 +294,13 @@ absl::StatusOr<std::string> C10dCommunicator::BroadcastBytes(absl::string_view m
   SW_RETURN_IF_ERROR(state_->Admit(call, is_root ? message.size() : 0));
   char slot[kSlotBytes] = {};
   if (is_root) FillSlot(message, slot);
-  SW_RETURN_IF_ERROR(BroadcastRaw(call, slot, kSlotBytes, root));
+  SW_RETURN_IF_ERROR(BroadcastMessage(call, slot, kSlotBytes, root));
   return Complete(call, slot, message, root);
 }
 
 }  // namespace
 
-absl::StatusOr<CommGroups> ConnectGloo(const RankEnvironment& environment, const C10dOptions& options) {
+absl::StatusOr<CommGroups> ConnectC10dGroups(const RankEnvironment& environment, const C10dOptions& options) {
   SW_ASSIGN_OR_RETURN(const std::shared_ptr<C10dWorld> world, C10dWorld::Connect(environment, options));
   const auto communicator = [&](size_t group) {
     return std::make_unique<C10dCommunicator>(std::make_shared<GroupState>(world, group));

@@ -1,4 +1,4 @@
-// FENCE (the .cc, not this header): communicators over a world's Gloo groups. Private to core/comm.
+// FENCE (the .cc, not this header): communicators over a world's groups. Private to core/comm.
 #ifndef SHARDWRIGHT_CORE_COMM_C10D_COMMUNICATOR_H_
 #define SHARDWRIGHT_CORE_COMM_C10D_COMMUNICATOR_H_
 
@@ -10,7 +10,7 @@
 namespace shardwright {
 
 // As ConnectC10d, for worlds of more than one rank.
-absl::StatusOr<CommGroups> ConnectGloo(const RankEnvironment& environment, const C10dOptions& options);
+absl::StatusOr<CommGroups> ConnectC10dGroups(const RankEnvironment& environment, const C10dOptions& options);
 
 }  // namespace shardwright
 

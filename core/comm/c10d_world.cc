@@ -1,27 +1,20 @@
 #include "shardwright/core/comm/c10d_world.h"
 
-#include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "shardwright/core/base/status_macros.h"
+#include "shardwright/core/comm/gloo_transport.h"
+#include "shardwright/core/comm/nccl_transport.h"
 #include "shardwright/core/comm/signal_mask.h"
 #include "shardwright/core/comm/watchdog.h"
 
 namespace shardwright {
-namespace {
-
-std::chrono::milliseconds Milliseconds(absl::Duration duration) {
-  return absl::ToChronoMilliseconds(duration);
-}
-
-}  // namespace
 
 C10dWorld::C10dWorld(const RankEnvironment& environment, const C10dOptions& options)
     : environment_(environment), options_(options), deadline_(absl::Now() + options.timeout) {
@@ -88,39 +81,31 @@ absl::Status C10dWorld::AwaitAll(const std::string& what) {
       absl::StrCat(NameRanks(missing), " did not come within ", absl::FormatDuration(options_.timeout)));
 }
 
-absl::StatusOr<std::shared_ptr<::gloo::transport::Device>> C10dWorld::MakeDevice() const {
-  if (const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME"); interfaces != nullptr && *interfaces != '\0') {
-    const std::vector<std::string> names = absl::StrSplit(interfaces, ',');
-    return c10d::ProcessGroupGloo::createDeviceForInterface(names[0]);
-  }
-  if (IsLoopback(environment_.master_address)) return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
-  SW_ASSIGN_OR_RETURN(std::string address, LocalAddressTowards(environment_.master_address, environment_.master_port));
-  // Hosts that have their own name for a loopback address would tell other hosts to call themselves.
-  if (IsLoopback(address) && environment_.local_world_size < environment_.world_size) {
-    SW_ASSIGN_OR_RETURN(address, FirstExternalAddress());
-  }
-  return c10d::ProcessGroupGloo::createDeviceForHostname(address);
-}
-
 // One group after the other on all ranks: what is connected meanwhile belongs to this group.
 absl::Status C10dWorld::ConnectGroup(size_t index) {
-  GlooGroup& group = groups_[index];
-  group.connections.Note();
-  // Our own deadline comes first; Gloo's is the last resort of a call whose connections would not break.
-  auto gloo_options = c10d::ProcessGroupGloo::Options::create(Milliseconds(options_.timeout + options_.grace));
-  try {
-    SW_ASSIGN_OR_RETURN(auto device, MakeDevice());
-    gloo_options->devices.push_back(std::move(device));
-    group.gloo =
-        c10::make_intrusive<c10d::ProcessGroupGloo>(store_->WithPrefix(absl::StrCat("gloo/", group.name)).store(),
-                                                    environment_.rank, environment_.world_size, gloo_options);
-  } catch (...) {
-    const auto code = absl::Now() < deadline_ ? absl::StatusCode::kUnavailable : absl::StatusCode::kDeadlineExceeded;
-    return absl::Status(code, absl::StrCat("connecting the ", group.name, " group: ", TextOfCurrentException()));
+  C10dGroup& group = groups_[index];
+  const auto connect = [&]() -> absl::Status {
+    SW_RETURN_IF_ERROR(ConnectTransports(&group));
+    return AwaitAll(absl::StrCat("connected/", group.name));
+  };
+  return Annotate(connect(), absl::StrCat("connecting the ", group.name, " group"));
+}
+
+// Our own deadline comes first; the transport's is the last resort of a call whose connections would not break.
+absl::Status C10dWorld::ConnectTransports(C10dGroup* group) {
+  auto host = ConnectGloo(environment_, store_->WithPrefix(absl::StrCat("gloo/", group->name)),
+                          options_.timeout + options_.grace);
+  if (absl::IsUnavailable(host.status()) && absl::Now() >= deadline_) {
+    return absl::DeadlineExceededError(host.status().message());
   }
-  group.connections.CaptureAllBut(environment_.master_port);
-  return Annotate(AwaitAll(absl::StrCat("connected/", group.name)),
-                  absl::StrCat("connecting the ", group.name, " group"));
+  SW_ASSIGN_OR_RETURN(group->host, std::move(host));
+  if (group->name != kGroupNames[0] || !options_.data_device.is_cuda()) return absl::OkStatus();
+  SW_ASSIGN_OR_RETURN(group->device, ConnectNccl({.rank = environment_.rank,
+                                                  .size = environment_.world_size,
+                                                  .device_index = options_.data_device.index,
+                                                  .timeout = options_.timeout},
+                                                 *store_));
+  return absl::OkStatus();
 }
 
 absl::Status C10dWorld::StartWatcher() {
@@ -141,13 +126,13 @@ void C10dWorld::Watch() {
   for (int64_t k = 0;; ++k) {
     const absl::StatusOr<std::optional<std::string>> name = board_->AwaitAlarm(*watcher_store_, k);
     if (!name.ok() || !name->has_value()) return;
-    for (GlooGroup& group : groups_) {
-      if (group.name == **name) group.connections.Break();
+    for (const C10dGroup& group : groups_) {
+      if (group.name == **name) group.Break();
     }
   }
 }
 
-void C10dWorld::Abandon(GlooGroup& group, const absl::Status& status) {
+void C10dWorld::Abandon(C10dGroup& group, const absl::Status& status) {
   broken_ = true;
   {
     // A store that has stopped to answer must not hold up a rank that leaves.
@@ -156,15 +141,15 @@ void C10dWorld::Abandon(GlooGroup& group, const absl::Status& status) {
       root_store_->SetIfAbsent(kFirstFailedRankKey, absl::StrCat(environment_.rank)).IgnoreError();
     }
   }
-  group.connections.Break();
+  group.Break();
 }
 
-absl::Status C10dWorld::Break(GlooGroup& group, const BrokenCall& broken, const std::function<void()>& await_gloo) {
+absl::Status C10dWorld::Break(C10dGroup& group, const BrokenCall& broken, const std::function<void()>& settle) {
   broken_ = true;
   Watchdog watchdog(2 * options_.grace, [&] { store_connection_.Break(); });
   board_->PostBroken(broken);
-  group.connections.Break();
-  await_gloo();
+  group.Break();
+  settle();
   return board_->Explain(broken);
 }
 

@@ -1,5 +1,5 @@
-// FENCE: what a rank's three communicators share: the store, the Gloo groups, the board and its watcher. Private to
-// core/comm.
+// FENCE: what a rank's three communicators share: the store, the groups' transports, the board and its watcher. Private
+// to core/comm.
 #ifndef SHARDWRIGHT_CORE_COMM_C10D_WORLD_H_
 #define SHARDWRIGHT_CORE_COMM_C10D_WORLD_H_
 
@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,13 +19,20 @@
 #include "shardwright/core/comm/failure_board.h"
 #include "shardwright/core/comm/rank_environment.h"
 #include "shardwright/core/comm/sockets.h"
+#include "shardwright/core/comm/transport.h"
 
 namespace shardwright {
 
-struct GlooGroup {
+struct C10dGroup {
   std::string name;
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo;
-  ConnectionBreaker connections;
+  std::unique_ptr<Transport> host;    // Gloo: messages, and tensors in host memory
+  std::unique_ptr<Transport> device;  // NCCL: tensors on a GPU; null where the group has none
+
+  Transport& tensors() const { return device != nullptr ? *device : *host; }
+  void Break() const {
+    host->Break();
+    if (device != nullptr) device->Break();
+  }
 };
 
 // Thread-safe but for Connect. Owned by the communicators together; the last one out leaves the world.
@@ -44,20 +50,20 @@ class C10dWorld {
   const RankEnvironment& environment() const { return environment_; }
   const C10dOptions& options() const { return options_; }
   static constexpr std::array<const char*, 3> kGroupNames = {"data", "control", "checkpoint"};
-  GlooGroup& group(size_t index) { return groups_[index]; }
+  C10dGroup& group(size_t index) { return groups_[index]; }
 
   // The others' calls in the group end, and this rank's.
-  void Abandon(GlooGroup& group, const absl::Status& status);
+  void Abandon(C10dGroup& group, const absl::Status& status);
   // Ends the group for all, since `broken` did not end well here; returns why, as the caller should hear it.
-  // `await_gloo` returns once Gloo, its connections gone, touches none of the caller's memory.
-  absl::Status Break(GlooGroup& group, const BrokenCall& broken, const std::function<void()>& await_gloo);
+  // `settle` returns once the transports, broken, touch none of the caller's memory.
+  absl::Status Break(C10dGroup& group, const BrokenCall& broken, const std::function<void()>& settle);
 
  private:
   absl::Status OpenStore();
   absl::Status EnterWorld();
   absl::Status AwaitAll(const std::string& what);
   absl::Status ConnectGroup(size_t index);
-  absl::StatusOr<std::shared_ptr<::gloo::transport::Device>> MakeDevice() const;
+  absl::Status ConnectTransports(C10dGroup* group);
   absl::Status StartWatcher();
   void Watch();
   void Leave();
@@ -74,7 +80,7 @@ class C10dWorld {
   ConnectionBreaker store_connection_;
   std::optional<C10dStore> store_;  // under this world's prefix
   std::optional<FailureBoard> board_;
-  std::array<GlooGroup, 3> groups_;
+  std::array<C10dGroup, 3> groups_;
   std::optional<C10dStore> watcher_store_;
   ConnectionBreaker watcher_connection_;
   std::thread watcher_;

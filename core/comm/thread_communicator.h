@@ -1,4 +1,5 @@
-// N ranks as threads of one process: for tests, and for a world of one. Deterministic sums in rank order.
+// N ranks as threads of one process: for tests, and for a world of one. Deterministic sums in rank order. A rank alone
+// touches no memory that it is given, which may therefore be a GPU's.
 //
 //   RunRanks(3, [](CommGroups& groups) { ...; return absl::OkStatus(); });
 //

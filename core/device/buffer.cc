@@ -50,20 +50,25 @@ char* MapHuge(uint64_t bytes) {
   return data + skip;
 }
 
+void Unmap(char* data, uint64_t bytes) {
+  ::munmap(data, MappedBytes(bytes));
+}
+
 }  // namespace
 
 HostBuffer::HostBuffer(HostBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)), free_(other.free_) {}
 
 HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
   HostBuffer taken(std::move(other));
   std::swap(data_, taken.data_);
   std::swap(bytes_, taken.bytes_);
+  std::swap(free_, taken.free_);
   return *this;  // What was held goes with `taken`, now.
 }
 
 HostBuffer::~HostBuffer() {
-  if (data_ != nullptr) ::munmap(data_, MappedBytes(bytes_));
+  if (data_ != nullptr) free_(data_, bytes_);
 }
 
 absl::StatusOr<HostBuffer> HostBuffer::Allocate(uint64_t bytes) {
@@ -71,7 +76,7 @@ absl::StatusOr<HostBuffer> HostBuffer::Allocate(uint64_t bytes) {
   if (bytes > std::numeric_limits<ptrdiff_t>::max() - 2 * kHugePageBytes) return NoMemory(bytes, ENOMEM);
   char* const data = bytes >= kHugePageBytes ? MapHuge(MappedBytes(bytes)) : Map(MappedBytes(bytes));
   if (data == nullptr) return NoMemory(bytes, errno);
-  return HostBuffer(data, bytes);
+  return HostBuffer(data, bytes, &Unmap);
 }
 
 }  // namespace shardwright

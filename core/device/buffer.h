@@ -1,4 +1,4 @@
-// Owned, aligned host memory for staging.
+// Owned, aligned host memory for staging; pinned memory comes from cuda.h.
 #ifndef SHARDWRIGHT_CORE_DEVICE_BUFFER_H_
 #define SHARDWRIGHT_CORE_DEVICE_BUFFER_H_
 
@@ -9,7 +9,7 @@
 
 namespace shardwright {
 
-// Move-only. Aligned to 4 KiB (2 MiB and huge pages advised from 2 MiB on); contents undefined.
+// Move-only. Aligned to 4 KiB (allocated here, from 2 MiB on to 2 MiB with huge pages advised); contents undefined.
 class HostBuffer {
  public:
   HostBuffer() = default;
@@ -21,15 +21,19 @@ class HostBuffer {
 
   // kResourceExhausted if the system has no memory.
   static absl::StatusOr<HostBuffer> Allocate(uint64_t bytes);
+  // Owns `bytes` at `data` from another allocator; `free` gives them back.
+  using Free = void (*)(char* data, uint64_t bytes);
+  static HostBuffer Adopt(char* data, uint64_t bytes, Free free) { return HostBuffer(data, bytes, free); }
 
   char* data() const { return data_; }
   uint64_t size_bytes() const { return bytes_; }
   absl::Span<char> span() const { return {data_, bytes_}; }
 
  private:
-  HostBuffer(char* data, uint64_t bytes) : data_(data), bytes_(bytes) {}
+  HostBuffer(char* data, uint64_t bytes, Free free) : data_(data), bytes_(bytes), free_(free) {}
   char* data_ = nullptr;
   uint64_t bytes_ = 0;
+  Free free_ = nullptr;
 };
 
 }  // namespace shardwright

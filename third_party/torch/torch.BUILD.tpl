@@ -13,17 +13,15 @@ cc_library(
         "include/torch/csrc/api/include",
     ],
     linkopts = ["-lpthread"],
+    deps = [":cudart"],
 )
 
+# CUDA's runtime, without headers: @cuda takes it from here, since a program links but one.
 cc_library(
-    name = "torch_cuda",
-    srcs = glob([
-        "lib/libc10_cuda.so",
-        "lib/libtorch_cuda.so",
-    ]),
-    linkopts = ["-Wl,--allow-shlib-undefined"],
-    deps = [":torch"],
+    name = "cudart",
+    srcs = %{cudart},
 )
+%{cuda_rules}
 
 cc_library(
     name = "torch_python",

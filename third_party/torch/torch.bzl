@@ -1,5 +1,7 @@
 """Makes @torch of the LibTorch that find_torch.py finds: $SHARDWRIGHT_TORCH, the active python's torch, or the .venv's."""
 
+load("@shardwright//third_party/torch:find.bzl", "CUDART", "find_torch")
+
 # Only these of the wheel's include folder: it also ships headers of protobuf and pybind11.
 _HEADERS = ["ATen", "c10", "torch", "caffe2"]
 _LIBRARIES = [
@@ -7,7 +9,6 @@ _LIBRARIES = [
     "libtorch_cpu.so",
     "libc10.so",
     "libgomp.so.1",
-    "libtorch_cuda.so",
     "libc10_cuda.so",
     "libtorch_python.so",
 ]
@@ -24,20 +25,52 @@ genrule(
     message = "Looking for LibTorch",
 )
 
-[cc_library(name = name, hdrs = [":not_found"]) for name in ["torch", "torch_cuda", "torch_python"]]
+[cc_library(name = name, hdrs = [":not_found"]) for name in ["torch", "c10_cuda", "torch_cuda", "torch_python"]]
 """
 
-def _find(ctx):
-    """(key -> value as find_torch.py prints them, reason if there is no fitting torch)"""
-    python = ctx.which("python3")
-    if not python:
-        return {}, "no python3 on PATH to look for LibTorch with\n"
-    result = ctx.execute([python, ctx.path(Label("@shardwright//third_party/torch:find_torch.py"))])
-    lines = [line.split("=", 1) for line in result.stdout.splitlines() if "=" in line]
-    return {pair[0]: pair[1] for pair in lines}, result.stderr
+# libtorch_cuda.so is linked where it lies: it looks for its many libraries from there, and to link one need not have them.
+_CUDA_RULES = """
+# Devices and streams.
+cc_library(
+    name = "c10_cuda",
+    srcs = ["lib/libc10_cuda.so"],
+    deps = [
+        ":torch",
+        "@cuda//:cudart",
+    ],
+)
+
+# Tensors on devices.
+cc_library(
+    name = "torch_cuda",
+    linkopts = [
+        "-L%{folder}",
+        "-Wl,-rpath,%{folder}",
+        "-ltorch_cuda",
+        "-Wl,--allow-shlib-undefined",
+    ],
+    deps = [":c10_cuda"],
+)
+"""
+
+_NO_CUDA_RULES = """
+genrule(
+    name = "no_cuda",
+    outs = ["no_libtorch_cuda.h"],
+    cmd = "echo '%{root} is a LibTorch for CPUs: --config=cuda needs the wheel for CUDA 13' >&2; false",
+    message = "Looking for LibTorch's CUDA libraries",
+)
+
+[cc_library(name = name, hdrs = [":no_cuda"]) for name in ["c10_cuda", "torch_cuda"]]
+"""
+
+def _cuda_rules(ctx, root):
+    if ctx.path(root + "/lib/libtorch_cuda.so").exists:
+        return _CUDA_RULES.replace("%{folder}", root + "/lib")
+    return _NO_CUDA_RULES.replace("%{root}", root)
 
 def _torch_repository_impl(ctx):
-    found, reason = _find(ctx)
+    found, reason = find_torch(ctx)
     root = found.pop("root", None)
     if not root:
         advice = "no fitting LibTorch: run tools/setup.sh, or set SHARDWRIGHT_TORCH to the torch folder of a python package\n"
@@ -55,7 +88,9 @@ def _torch_repository_impl(ctx):
     for library, path in found.items():
         ctx.symlink(path, "lib/" + library)
     ctx.template("BUILD", Label("@shardwright//third_party/torch:torch.BUILD.tpl"), {
-        "%{runtime}": repr(["lib/" + library for library in found]),
+        "%{runtime}": repr(["lib/" + library for library in found if library != CUDART]),
+        "%{cudart}": repr(["lib/" + library for library in found if library == CUDART]),
+        "%{cuda_rules}": _cuda_rules(ctx, root),
         "%{origin}": "LibTorch %s of %s" % (version, root),
     })
 
