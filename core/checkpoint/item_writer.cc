@@ -1,6 +1,7 @@
 #include "shardwright/core/checkpoint/item_writer.h"
 
 #include <algorithm>
+#include <future>
 
 #include "shardwright/core/base/status_macros.h"
 #include "shardwright/core/plan/box_split.h"
@@ -12,6 +13,8 @@ namespace {
 constexpr uint64_t kPieceBytes = 256 * 1024;
 // Smaller items are gathered: a copy costs less than a call.
 constexpr uint64_t kDirectBytes = 256 * 1024;
+// Larger items are hashed beside the write, in a thread of their own.
+constexpr uint64_t kParallelBytes = 4 * 1024 * 1024;
 
 }  // namespace
 
@@ -30,6 +33,11 @@ absl::StatusOr<ItemChecksums> ItemWriter::Write(const TensorMeta& tensor, const 
 
 absl::Status ItemWriter::WriteDirect(absl::Span<const char> bytes, WriteFile& file, uint64_t offset_bytes,
                                      ShardHasher& hasher) {
+  if (bytes.size() >= kParallelBytes) {
+    // Joined by its destructor, should the write fail.
+    const std::future<void> hashed = std::async(std::launch::async, [&] { hasher.Update(bytes); });
+    return file.WriteAt(offset_bytes, bytes);
+  }
   for (uint64_t done = 0; done < bytes.size(); done += kPieceBytes) {
     const absl::Span<const char> piece = bytes.subspan(done, kPieceBytes);
     hasher.Update(piece);

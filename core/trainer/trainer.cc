@@ -187,6 +187,7 @@ absl::Status Trainer::Impl::Perform(const Action& action) {
   if (action.stop) {
     stopped = true;
     result.stop_reason = action.stop_reason;
+    notes.Say(absl::StrCat("stopping at step ", state.progress.step, ": ", action.stop_reason));
   }
   return absl::OkStatus();
 }

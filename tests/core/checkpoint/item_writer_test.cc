@@ -40,7 +40,8 @@ std::string WriteAll(const std::vector<MadeTensor>& tensors, uint64_t staging_by
 TEST(ItemWriterTest, BytesAndChecksumsWhateverTheStaging) {
   std::mt19937_64 random(1);
   std::vector<MadeTensor> tensors;
-  for (const Shape& shape : std::vector<Shape>{{3}, {}, {0}, {100000}, {70, 1000}, {900, 1000}, {5}, {1, 1, 70000}}) {
+  for (const Shape& shape :
+       std::vector<Shape>{{3}, {}, {0}, {100000}, {70, 1000}, {900, 1000}, {5}, {1, 1, 70000}, {1300, 2000}}) {
     const std::string name = absl::StrCat("t", tensors.size());
     tensors.push_back(Make(Meta(name, DType::kUInt16, shape), random));
   }

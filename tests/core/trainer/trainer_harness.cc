@@ -11,8 +11,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "shardwright/core/base/check.h"
+#include "shardwright/core/checkpoint/run_directory.h"
 #include "shardwright/core/comm/thread_communicator.h"
 #include "shardwright/core/data/text_data.h"
+#include "shardwright/tests/testing/status_matchers.h"
 
 namespace shardwright::testing {
 namespace {
@@ -117,6 +119,15 @@ RunOutcome Joined(const RunOutcome& first, const RunOutcome& second) {
   joined.sample_ids = first.sample_ids;
   joined.sample_ids.insert(joined.sample_ids.end(), second.sample_ids.begin(), second.sample_ids.end());
   return joined;
+}
+
+std::vector<std::string> CheckpointsOf(Storage& storage) {
+  std::vector<std::string> names;
+  const absl::StatusOr<std::vector<RunCheckpoint>> all = ListCheckpoints(storage, kRunDirectory);
+  EXPECT_THAT(all, IsOk());
+  if (!all.ok()) return names;
+  for (const RunCheckpoint& one : *all) names.push_back(BaseName(one.path));
+  return names;
 }
 
 void FlipBit(Storage& storage, const std::string& path) {

@@ -86,6 +86,8 @@ RunOutcome Train(Storage& storage, const RunSpec& spec);
 // The same as one run: what `second` did after `first`.
 RunOutcome Joined(const RunOutcome& first, const RunOutcome& second);
 
+// Names of the run's checkpoints, newest first.
+std::vector<std::string> CheckpointsOf(Storage& storage);
 // Flips one bit in the middle of a file.
 void FlipBit(Storage& storage, const std::string& path);
 // The first file of a checkpoint whose name starts with `prefix`.

@@ -157,14 +157,6 @@ class TrainerResumeTest : public ::testing::Test {
     return Train(*storage_, spec);
   }
 
-  std::vector<std::string> Checkpoints() {
-    std::vector<std::string> names;
-    const absl::StatusOr<std::vector<RunCheckpoint>> all = ListCheckpoints(*storage_, kRunDirectory);
-    EXPECT_THAT(all, IsOk());
-    for (const RunCheckpoint& one : *all) names.push_back(BaseName(one.path));
-    return names;
-  }
-
   const std::unique_ptr<Storage> storage_ = MakeMemoryStorage();
 };
 
@@ -286,7 +278,8 @@ TEST_F(TrainerResumeTest, NoneStartsFreshBesideWhatIsThere) {
   const RunOutcome outcome = Train(*storage_, spec);
   ASSERT_TRUE(outcome.ok()) << outcome.result().status();
   EXPECT_EQ(outcome.losses.size(), 3u);
-  EXPECT_THAT(Checkpoints(), ElementsAre("step-00000003", "step-00000002-v1", "step-00000002", "step-00000001"));
+  EXPECT_THAT(CheckpointsOf(*storage_),
+              ElementsAre("step-00000003", "step-00000002-v1", "step-00000002", "step-00000001"));
 }
 
 TEST_F(TrainerResumeTest, AStepANameAPathAndALinkCanBeAskedFor) {

@@ -7,7 +7,6 @@
 #include <csignal>
 
 #include "shardwright/callbacks/model_checkpoint.h"
-#include "shardwright/core/checkpoint/run_directory.h"
 #include "shardwright/core/storage/memory.h"
 #include "shardwright/tests/core/trainer/trainer_harness.h"
 #include "shardwright/tests/testing/status_matchers.h"
@@ -23,14 +22,6 @@ using ::testing::SizeIs;
 
 class TrainerTest : public ::testing::Test {
  protected:
-  std::vector<std::string> Checkpoints() {
-    std::vector<std::string> names;
-    const absl::StatusOr<std::vector<RunCheckpoint>> all = ListCheckpoints(*storage_, kRunDirectory);
-    EXPECT_THAT(all, IsOk());
-    for (const RunCheckpoint& one : *all) names.push_back(BaseName(one.path));
-    return names;
-  }
-
   const std::unique_ptr<Storage> storage_ = MakeMemoryStorage();
 };
 
@@ -49,7 +40,7 @@ TEST_F(TrainerTest, SeveralWishesOfAStepAreOneCapture) {
   const RunOutcome outcome = Train(*storage_, spec);
   ASSERT_TRUE(outcome.ok()) << outcome.result().status();
   EXPECT_EQ(outcome.captures, 3);  // steps 4, 8 and the end
-  EXPECT_THAT(Checkpoints(), ElementsAre("step-00000009", "step-00000008", "step-00000004"));
+  EXPECT_THAT(CheckpointsOf(*storage_), ElementsAre("step-00000009", "step-00000008", "step-00000004"));
   EXPECT_THAT(storage_->ReadLink("runs/demo/best"), IsOkAndHolds("step-00000004"));
   EXPECT_THAT(storage_->ReadLink("runs/demo/last"), IsOkAndHolds("step-00000009"));
   EXPECT_THAT(storage_->ReadLink("runs/demo/newest"), IsOkAndHolds("step-00000009"));
@@ -86,9 +77,19 @@ TEST_F(TrainerTest, ASignalSavesWithTheStandingLinksAndOnlyOnce) {
   ASSERT_TRUE(outcome.ok()) << outcome.result().status();
   EXPECT_EQ(outcome.result()->stop_signal, SIGINT);
   EXPECT_EQ(outcome.captures, 1);
-  EXPECT_THAT(Checkpoints(), ElementsAre("step-00000003"));
+  EXPECT_THAT(CheckpointsOf(*storage_), ElementsAre("step-00000003"));
   EXPECT_THAT(storage_->ReadLink("runs/demo/last"), IsOkAndHolds("step-00000003"));
   EXPECT_FALSE(Exists(*storage_, "runs/demo/end")) << "a run that is cut short has no end";
+}
+
+TEST_F(TrainerTest, ACallbackThatStopsTheRunSaysWhy) {
+  RunSpec spec;
+  spec.script.at_step[2] = Action{.stop = true, .stop_reason = "good enough"};
+  const RunOutcome outcome = Train(*storage_, spec);
+  ASSERT_TRUE(outcome.ok()) << outcome.result().status();
+  EXPECT_EQ(outcome.result()->stop_reason, "good enough");
+  EXPECT_EQ(outcome.result()->progress.step, 2);
+  EXPECT_THAT(outcome.notes, ::testing::Contains("stopping at step 2: good enough"));
 }
 
 TEST_F(TrainerTest, EachStepCostsOneReductionUnlessADecisionIsDue) {
@@ -125,7 +126,7 @@ TEST_F(TrainerTest, ARankThatFailsEndsTheOthersAndIsNamed) {
     EXPECT_THAT(outcome.results[rank],
                 StatusIs(absl::StatusCode::kUnavailable, AllOf(HasSubstr("rank 1"), HasSubstr("out of luck"))));
   }
-  EXPECT_THAT(Checkpoints(), IsEmpty());
+  EXPECT_THAT(CheckpointsOf(*storage_), IsEmpty());
 }
 
 TEST_F(TrainerTest, AFullDiskEndsTheRunAndLeavesTheEarlierCheckpoint) {
