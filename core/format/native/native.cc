@@ -84,6 +84,9 @@ absl::StatusOr<std::shared_ptr<const Manifest>> OpenManifest(Storage& storage, a
   return manifest;
 }
 
+// Memory pages: a copy between pages that lie alike is faster than one that is shifted.
+constexpr uint64_t kDataAlignmentBytes = 4096;
+
 absl::StatusOr<std::string> NativeFileHeader(const SavePlan& plan, const PlannedFile& file) {
   safetensors::Header header;
   header.metadata.emplace(kFormatKey, kFormatValue);
@@ -97,7 +100,8 @@ absl::StatusOr<std::string> NativeFileHeader(const SavePlan& plan, const Planned
     if (!planned.box.IsWhole(meta.shape)) AppendBox(key, meta, planned.box, boxes);
   }
   if (!boxes.empty()) header.metadata.emplace(kBoxesKey, boxes + "}");
-  SW_ASSIGN_OR_RETURN(std::string bytes, safetensors::EncodeHeader(header), _ << "planning file " << file.path);
+  SW_ASSIGN_OR_RETURN(std::string bytes, safetensors::EncodeHeader(header, kDataAlignmentBytes),
+                      _ << "planning file " << file.path);
   return bytes;
 }
 
