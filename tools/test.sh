@@ -115,7 +115,7 @@ run_outside() {
 
 run_e2e() {
   stage "end to end: the programs as people run them"
-  check "the programs build" "${bazel[@]}" build //cli:shardwright //cli:shardwright_train
+  check "the programs build" "${bazel[@]}" build //cli:shardwright //cli:shardwright_train //tests/bench:strategy_memory
   SHARDWRIGHT_BIN=$("${bazel[@]}" info bazel-bin 2>/dev/null)/cli/shardwright
   export SHARDWRIGHT_BIN
   count e2e unittest tests/e2e

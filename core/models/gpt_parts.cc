@@ -82,8 +82,10 @@ AttentionImpl::AttentionImpl(const GptConfig& config) : n_head_(config.n_head), 
 
 at::Tensor AttentionImpl::forward(const at::Tensor& x) {
   const int64_t batch = x.size(0), length = x.size(1), n_embd = x.size(2);
-  // [batch, length, 3 * n_embd] -> query, key, value of [batch, head, length, n_embd / n_head] each.
-  const at::Tensor qkv = c_attn_(x).view({batch, length, 3, n_head_, n_embd / n_head_}).permute({2, 0, 3, 1, 4});
+  // [batch, length, 3 * n_embd] -> query, key, value of [batch, head, length, n_embd / n_head] each. Not by select: its
+  // backward makes a gradient of all three for each.
+  const std::vector<at::Tensor> qkv =
+      c_attn_(x).view({batch, length, 3, n_head_, n_embd / n_head_}).permute({2, 0, 3, 1, 4}).unbind(0);
   const at::Tensor heads = at::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], /*attn_mask=*/{},
                                                             is_training() ? dropout_ : 0.0, /*is_causal=*/true);
   return c_proj_(heads.transpose(1, 2).reshape({batch, length, n_embd}));

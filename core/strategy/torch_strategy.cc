@@ -134,6 +134,7 @@ absl::Status TorchStrategy::CheckUsable() const {
 
 absl::StatusOr<StepResult> TorchStrategy::TrainStep(absl::Span<const Batch> micro_batches, int64_t step) {
   SW_RETURN_IF_ERROR(CheckUsable());
+  const PooledTensorMemory pooled(after_step());
   absl::StatusOr<StepResult> result = CallTorch([&] { return RunStep(micro_batches, step); });
   if (result.ok()) return result;
   GiveUp();
@@ -208,6 +209,7 @@ template <typename Fn>
 auto TorchStrategy::Evaluate(const Fn& fn) -> decltype(fn()) {
   using Result = decltype(fn());
   SW_RETURN_IF_ERROR(CheckUsable());
+  const PooledTensorMemory pooled(after_step());
   Result result = CallTorch([&]() -> Result {
     c10::NoGradGuard no_grad;
     const EvalMode eval(*module_);
@@ -256,12 +258,14 @@ OwnedState TorchStrategy::Owned(const LocalState& state) {
 absl::StatusOr<SaveReport> TorchStrategy::Save(const SaveRequest& request) {
   SW_RETURN_IF_ERROR(CheckUsable());
   ++captures_;
+  TensorPages().ReturnKept();  // saving stages its bytes in what is free
   const LocalState state = State();
   return SaveState(context_, options_, Owned(state), request);
 }
 
 absl::StatusOr<LoadResult> TorchStrategy::Load(const LoadRequest& request) {
   if (optimizer_ == nullptr) return absl::FailedPreconditionError("the strategy is not set up");
+  TensorPages().ReturnKept();  // so does loading
   const LocalState state = State();
   SW_ASSIGN_OR_RETURN(PreparedLoad prepared, PrepareLoad(context_, options_, Owned(state), request));
   bool changed = false;

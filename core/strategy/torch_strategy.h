@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "shardwright/core/module/tensor_memory.h"
 #include "shardwright/core/module/torch_module.h"
 #include "shardwright/core/module/units.h"
 #include "shardwright/core/strategy/fused_optimizer.h"
@@ -93,6 +94,9 @@ class TorchStrategy : public Strategy {
   virtual bool CountsInNorm(const SteppedParameter& parameter) const { return true; }
   // Collective. After the update.
   virtual absl::Status EndStep() { return absl::OkStatus(); }
+  // What becomes of memory that a step, or a pass without gradients, has freed. The next one wants as much again; and
+  // yet a strategy may be there to have little between steps.
+  virtual PooledTensorMemory::Afterwards after_step() const { return PooledTensorMemory::Afterwards::kKeep; }
   // Not collective. After a failure anywhere between BeginStep or BeginPass and the end: back to where nothing is under
   // way.
   virtual void GiveUp() {}

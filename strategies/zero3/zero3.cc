@@ -13,6 +13,7 @@
 #include "shardwright/core/base/check.h"
 #include "shardwright/core/base/status_macros.h"
 #include "shardwright/core/module/call_torch.h"
+#include "shardwright/core/module/tensor_memory.h"
 #include "shardwright/core/strategy/replicas.h"
 #include "shardwright/core/strategy/sharded_strategy.h"
 #include "shardwright/strategies/zero3/unit_order.h"
@@ -44,6 +45,7 @@ class Zero3 : public ShardedStrategy, private UnitHooks {
   absl::Status BeginPass() override;
   void BeforeBackward(bool is_last) override { in_backward_ = true; }
   absl::Status EndPass() override;
+  PooledTensorMemory::Afterwards after_step() const override { return PooledTensorMemory::Afterwards::kReturn; }
   void GiveUp() override;
 
  private:

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "shardwright/core/models/models.h"
+#include "shardwright/core/module/tensor_memory.h"
 #include "shardwright/core/storage/memory.h"
 #include "shardwright/tests/conformance/strategy/strategy_world.h"
 #include "shardwright/tests/testing/status_matchers.h"
@@ -160,6 +161,36 @@ INSTANTIATE_TEST_SUITE_P(AllStrategies, TrainingTest,
                          [](const auto& info) {
                            return absl::StrCat(CaseName(std::get<0>(info.param)), "_", std::get<1>(info.param));
                          });
+
+// What a step frees is there for the next one, unless the strategy is made to hold little between steps.
+TEST(StepMemoryTest, SteadyStepsAskTheSystemForNothingNew) {
+  for (const WorldCase& world : AllWorlds()) {
+    if (world.ranks > 1) continue;
+    const auto storage = MakeMemoryStorage();
+    EXPECT_THAT(RunWorld(*storage, world,
+                         [&](Strategy& strategy, int32_t rank) -> absl::Status {
+                           SW_ASSIGN_OR_RETURN(auto module, MakeTiny("gpt"));
+                           SW_RETURN_IF_ERROR(strategy.Setup(std::move(module)));
+                           std::vector<double> losses;
+                           SW_RETURN_IF_ERROR(Train(strategy, rank, 1, 0, 3, losses));
+                           const PagePool::Counters before = TensorPages().counters();
+                           SW_RETURN_IF_ERROR(Train(strategy, rank, 1, 3, 6, losses));
+                           const PagePool::Counters after = TensorPages().counters();
+                           EXPECT_GT(after.most_in_use_bytes, 1 << 20) << "a step is large enough to tell";
+                           if (strategy.name() == "zero3") {
+                             EXPECT_EQ(after.kept_bytes, 0);
+                           } else {
+                             EXPECT_EQ(after.mapped_bytes, before.mapped_bytes);
+                             EXPECT_GT(after.kept_bytes, 0);
+                             SW_RETURN_IF_ERROR(strategy.Save({.path = "saved"}).status());
+                             EXPECT_EQ(TensorPages().counters().kept_bytes, 0) << "saving has the memory to itself";
+                           }
+                           return absl::OkStatus();
+                         }),
+                Each(IsOk()))
+        << CaseName(world);
+  }
+}
 
 TEST(SingleDeviceTest, RefusesMoreThanOneRank) {
   const auto storage = MakeMemoryStorage();
