@@ -7,6 +7,7 @@
 DECLARE_bool(json);
 DECLARE_bool(quiet);
 DECLARE_string(check);
+DECLARE_string(device);
 DECLARE_uint64(seed);
 
 #endif  // SHARDWRIGHT_CLI_COMMON_FLAGS_H_

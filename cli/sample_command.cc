@@ -28,6 +28,7 @@ int Run(const TrainTables& tables, const std::vector<std::string>& arguments) {
   options.temperature = FLAGS_temperature;
   options.seed = FLAGS_seed;
   options.check = *check;
+  options.device = FLAGS_device;
   absl::StatusOr<app::Sample> sample = app::GenerateSample(options, tables);
   if (!sample.ok()) return ReportError("sample", sample.status());
   if (!FLAGS_quiet) std::fprintf(stderr, "%s\n", sample->checkpoint.c_str());
@@ -43,7 +44,7 @@ Command SampleCommand(const TrainTables& tables) {
           .arguments = "CHECKPOINT",
           .summary = kSampleSummary,
           .details = "CHECKPOINT may be a run's directory: its newest checkpoint is taken.",
-          .flags = {"prompt", "tokens", "temperature", "seed", "check", "quiet"},
+          .flags = {"prompt", "tokens", "temperature", "seed", "device", "check", "quiet"},
           .min_arguments = 1,
           .max_arguments = 1,
           .run = [tables](const std::vector<std::string>& arguments) { return Run(tables, arguments); }};

@@ -57,6 +57,7 @@ const std::vector<std::string>& TrainFlags() {
                                                            "model_options",
                                                            "strategy",
                                                            "nproc_per_node",
+                                                           "device",
                                                            "run_dir",
                                                            "max_steps",
                                                            "batch_size",
@@ -134,6 +135,7 @@ absl::StatusOr<app::TrainOptions> OptionsFromFlags() {
   SW_ASSIGN_OR_RETURN(options.model_options, app::ParseModelOptions(FLAGS_model_options));
   options.data = FLAGS_data;
   options.strategy = FLAGS_strategy;
+  options.device = FLAGS_device;
   options.run_directory = FLAGS_run_dir.empty() ? absl::StrCat("runs/", FLAGS_model) : FLAGS_run_dir;
   options.callbacks = absl::StrSplit(FLAGS_callbacks, ',', absl::SkipWhitespace());
   options.max_steps = FLAGS_max_steps;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "shardwright/cli/app/choose_device.h"
 #include "shardwright/cli/app/locate.h"
 #include "shardwright/cli/app/train.h"
 #include "shardwright/core/base/status_macros.h"
@@ -47,10 +48,11 @@ absl::StatusOr<Sample> GenerateSample(const SampleOptions& options, const TrainT
   const std::unique_ptr<Storage> storage = MakePosixStorage();
   SW_ASSIGN_OR_RETURN(LocatedCheckpoint checkpoint, LocateCheckpoint(*storage, options.path));
   SW_ASSIGN_OR_RETURN(std::unique_ptr<Module> module, MakeModule(checkpoint, tables));
-  SW_ASSIGN_OR_RETURN(CommGroups groups, ConnectC10d(RankEnvironment{}, {}));
+  SW_ASSIGN_OR_RETURN(const Device device, ChooseDevice(options.device, /*local_rank=*/0, /*local_world_size=*/1));
+  SW_ASSIGN_OR_RETURN(CommGroups groups, ConnectC10d(RankEnvironment{}, {.data_device = device}));
   MemoryBudget budget;
   SW_ASSIGN_OR_RETURN(StrategyFactory make_strategy, tables.strategies.Find("single_device"));
-  const std::unique_ptr<Strategy> strategy = make_strategy({}, {&groups, storage.get(), &budget, World{}});
+  const std::unique_ptr<Strategy> strategy = make_strategy({}, {&groups, storage.get(), &budget, World{}, device});
   SW_RETURN_IF_ERROR(strategy->Setup(std::move(module)));
   LoadRequest request;
   request.path = checkpoint.path;

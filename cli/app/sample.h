@@ -18,6 +18,7 @@ struct SampleOptions {
   double temperature = 0.8;  // 0: always the likeliest
   uint64_t seed = 1;
   CheckLevel check = CheckLevel::kFull;
+  std::string device = "auto";  // as TrainOptions
 };
 
 struct Sample {

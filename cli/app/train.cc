@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "shardwright/cli/app/choose_device.h"
 #include "shardwright/core/base/status_macros.h"
 #include "shardwright/core/comm/c10d.h"
 #include "shardwright/core/device/host_memory.h"
@@ -136,26 +137,31 @@ absl::StatusOr<LocalParts> MakeLocalParts(const TrainOptions& options, const Tra
   return parts;
 }
 
-std::string RunTitle(const TrainOptions& options, const Module& module, const World& world) {
+std::string RunTitle(const TrainOptions& options, const Module& module, const StrategyContext& context) {
   return absl::StrCat(options.run_directory, " · ", module.Describe(), " · ",
-                      ResolveStrategy(options.strategy, world.size), " × ", world.size);
+                      ResolveStrategy(options.strategy, context.world.size), " × ", context.world.size,
+                      context.device.is_cuda() ? " · cuda" : "");
 }
 
 }  // namespace
 
 absl::Status CheckTrainOptions(const TrainOptions& options, const TrainTables& tables, int32_t world_size) {
+  // Of the last of them, all on this machine: if there is one for it, there is for the others.
+  SW_RETURN_IF_ERROR(ChooseDevice(options.device, /*local_rank=*/world_size - 1, world_size));
   return MakeLocalParts(options, tables, world_size).status();
 }
 
 absl::StatusOr<TrainResult> Train(const TrainOptions& options, const TrainTables& tables,
                                   const RankEnvironment& environment, const NoteFunction& note) {
   SW_ASSIGN_OR_RETURN(LocalParts parts, MakeLocalParts(options, tables, environment.world_size));
-  SW_ASSIGN_OR_RETURN(CommGroups groups, ConnectC10d(environment, {.timeout = options.timeout}));
+  SW_ASSIGN_OR_RETURN(const Device device,
+                      ChooseDevice(options.device, environment.local_rank, environment.local_world_size));
+  SW_ASSIGN_OR_RETURN(CommGroups groups, ConnectC10d(environment, {.data_device = device, .timeout = options.timeout}));
   const std::unique_ptr<Storage> storage = MakePosixStorage();
   const World world{environment.world_size, environment.local_world_size};
   MemoryBudget budget(HostBudget(options));
-  const StrategyContext context{&groups, storage.get(), &budget, world};
-  if (groups.rank() == 0) note(RunTitle(options, *parts.module, world));
+  const StrategyContext context{&groups, storage.get(), &budget, world, device};
+  if (groups.rank() == 0) note(RunTitle(options, *parts.module, context));
   parts.callbacks.push_back(std::make_unique<FlagFileWriter>(*storage, options));
   Trainer trainer(ToTrainerOptions(options, parts.model_options), context,
                   parts.make_strategy(ToStrategyOptions(options), context), std::move(parts.callbacks),

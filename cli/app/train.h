@@ -20,6 +20,7 @@ struct TrainOptions {
   ModelOptions model_options;     // over the model's defaults
   std::string data;               // file or folder of text
   std::string strategy = "auto";  // single_device for one rank, ddp for more
+  std::string device = "auto";    // what ParseDevice understands
   std::string run_directory;
   std::vector<std::string> callbacks = {"model_checkpoint", "progress"};
   int64_t max_steps = 200;

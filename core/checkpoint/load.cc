@@ -108,7 +108,8 @@ class LoadRun {
     }
     PlanConsumer consumer(plan_, delivery);
     const std::vector<Read> reads = plan_.ReadsOf(comm_.rank());
-    return Reader().Run(reads, plan_.Group(reads), consumer);
+    SW_RETURN_IF_ERROR(Reader().Run(reads, plan_.Group(reads), consumer));
+    return sink_.Finish();
   }
 
   bool IsDerivedHere(const LoadTensor& tensor) const {

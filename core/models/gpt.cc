@@ -85,7 +85,7 @@ class Gpt : public TorchModule {
 
   // Predicts each token of a sample from those before it.
   at::Tensor TrainingStep(const Batch& batch) override {
-    const auto [inputs, targets] = SplitBatch(batch);
+    const auto [inputs, targets] = SplitBatch(batch, wte_->weight.device());
     return at::cross_entropy_loss(Logits(inputs).flatten(0, 1), targets.flatten());
   }
 
@@ -99,8 +99,9 @@ class Gpt : public TorchModule {
 
   absl::StatusOr<std::vector<int32_t>> Generate(const std::vector<int32_t>& prompt, int64_t count, double temperature,
                                                 uint64_t seed) override {
-    return ContinueText(*this, config_.context, [this](const at::Tensor& tokens) { return Logits(tokens); },
-                        {.prompt = prompt, .count = count, .temperature = temperature, .seed = seed});
+    return ContinueText(
+        *this, config_.context, [this](const at::Tensor& tokens) { return Logits(tokens); },
+        {.prompt = prompt, .count = count, .temperature = temperature, .seed = seed}, wte_->weight.device());
   }
 
  private:

@@ -18,10 +18,11 @@ namespace shardwright {
 namespace {
 
 // Embedding looks tokens up by int64 and refuses those outside the vocabulary.
-at::Tensor ToTensor(const std::vector<int32_t>& tokens, int64_t rows, int64_t columns) {
+at::Tensor ToTensor(const std::vector<int32_t>& tokens, int64_t rows, int64_t columns, const at::Device& device) {
   TORCH_CHECK_VALUE(static_cast<int64_t>(tokens.size()) == rows * columns, "a batch of ", rows, " samples of ", columns,
                     " tokens needs ", rows * columns, " of them, got ", tokens.size());
-  return at::from_blob(const_cast<int32_t*>(tokens.data()), {rows, columns}, at::kInt).to(at::kLong);
+  const at::Tensor host = at::from_blob(const_cast<int32_t*>(tokens.data()), {rows, columns}, at::kInt);
+  return host.to(at::TensorOptions(at::kLong).device(device));
 }
 
 bool IsDecayed(const TensorMeta& meta) {
@@ -33,7 +34,7 @@ bool IsDecayed(const TensorMeta& meta) {
 }
 
 std::vector<int32_t> Continue(torch::nn::Module& module, int64_t context, const LogitsFunction& logits,
-                              const TextRequest& request) {
+                              const TextRequest& request, const at::Device& device) {
   torch::NoGradGuard no_grad;
   const EvalMode eval(module);
   at::Generator generator = at::detail::createCPUGenerator(request.seed);
@@ -41,7 +42,8 @@ std::vector<int32_t> Continue(torch::nn::Module& module, int64_t context, const 
   for (int64_t i = 0; i < request.count; ++i) {
     const int64_t length = std::min<int64_t>(tokens.size(), context);
     const std::vector<int32_t> window(tokens.end() - length, tokens.end());
-    const at::Tensor last = logits(ToTensor(window, 1, length))[0][-1];
+    // Drawn on the host, by a generator that is the same everywhere.
+    const at::Tensor last = logits(ToTensor(window, 1, length, device))[0][-1].cpu();
     const at::Tensor next = request.temperature > 0
                                 ? at::multinomial((last / request.temperature).softmax(-1), 1, false, generator)
                                 : last.argmax();
@@ -116,8 +118,8 @@ int64_t CountParametersWithoutMlps(const GptConfig& config) {
   return of_embeddings + config.n_layer * of_block + 2 * d;
 }
 
-InputsAndTargets SplitBatch(const Batch& batch) {
-  const at::Tensor tokens = ToTensor(batch.tokens, batch.samples, batch.sample_tokens);
+InputsAndTargets SplitBatch(const Batch& batch, const at::Device& device) {
+  const at::Tensor tokens = ToTensor(batch.tokens, batch.samples, batch.sample_tokens, device);
   return {.inputs = tokens.slice(/*dim=*/1, 0, -1), .targets = tokens.slice(/*dim=*/1, 1)};
 }
 
@@ -130,9 +132,10 @@ at::Tensor Embed(torch::nn::Embedding& tokens_embedding, torch::nn::Embedding& p
 }
 
 absl::StatusOr<std::vector<int32_t>> ContinueText(torch::nn::Module& module, int64_t context,
-                                                  const LogitsFunction& logits, const TextRequest& request) {
+                                                  const LogitsFunction& logits, const TextRequest& request,
+                                                  const at::Device& device) {
   if (request.prompt.empty()) return absl::InvalidArgumentError("generating text: the prompt is empty");
-  return CallTorch([&] { return Continue(module, context, logits, request); });
+  return CallTorch([&] { return Continue(module, context, logits, request, device); });
 }
 
 }  // namespace shardwright

@@ -70,8 +70,8 @@ struct InputsAndTargets {
   at::Tensor inputs;
   at::Tensor targets;
 };
-// Throws torch's ValueError unless the batch has as many tokens as it says.
-InputsAndTargets SplitBatch(const Batch& batch);
+// On `device`, where the parameters are. Throws torch's ValueError unless the batch has as many tokens as it says.
+InputsAndTargets SplitBatch(const Batch& batch, const at::Device& device);
 
 // [batch, length] tokens -> [batch, length, n_embd]: embeddings of tokens and positions, added. Throws torch's errors
 // for samples longer than the context and for tokens outside the vocabulary.
@@ -88,8 +88,10 @@ struct TextRequest {
 // [batch, length] tokens -> [batch, length, vocabulary].
 using LogitsFunction = std::function<at::Tensor(const at::Tensor& tokens)>;
 // Prompt and continuation, each token predicted from the last `context` ones; `module` is in evaluation mode meanwhile.
+// `logits` is given tokens on `device`.
 absl::StatusOr<std::vector<int32_t>> ContinueText(torch::nn::Module& module, int64_t context,
-                                                  const LogitsFunction& logits, const TextRequest& request);
+                                                  const LogitsFunction& logits, const TextRequest& request,
+                                                  const at::Device& device);
 
 }  // namespace shardwright
 

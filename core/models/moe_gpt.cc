@@ -123,8 +123,9 @@ class MoeGpt : public TorchModule {
 
   absl::StatusOr<std::vector<int32_t>> Generate(const std::vector<int32_t>& prompt, int64_t count, double temperature,
                                                 uint64_t seed) override {
-    return ContinueText(*this, config_.gpt.context, [this](const at::Tensor& tokens) { return Run(tokens).logits; },
-                        {.prompt = prompt, .count = count, .temperature = temperature, .seed = seed});
+    return ContinueText(
+        *this, config_.gpt.context, [this](const at::Tensor& tokens) { return Run(tokens).logits; },
+        {.prompt = prompt, .count = count, .temperature = temperature, .seed = seed}, wte_->weight.device());
   }
 
  private:
@@ -149,7 +150,7 @@ class MoeGpt : public TorchModule {
   }
 
   Losses LossesOf(const Batch& batch) {
-    const auto [inputs, targets] = SplitBatch(batch);
+    const auto [inputs, targets] = SplitBatch(batch, wte_->weight.device());
     const Output output = Run(inputs);
     return {.cross_entropy = at::cross_entropy_loss(output.logits.flatten(0, 1), targets.flatten()),
             .aux = output.aux_loss};

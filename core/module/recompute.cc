@@ -1,6 +1,7 @@
 #include "shardwright/core/module/recompute.h"
 
 #include <ATen/ThreadLocalState.h>
+#include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -13,6 +14,7 @@
 
 #include "shardwright/core/manifest/value.h"
 #include "shardwright/core/module/call_torch.h"
+#include "shardwright/core/module/torch_device.h"
 #include "shardwright/core/module/torch_random.h"
 
 namespace shardwright {
@@ -24,20 +26,45 @@ using torch::autograd::variable_list;
 // Sets the random state and brings back the one from before.
 class RandomStateGuard {
  public:
-  explicit RandomStateGuard(const Value::Map& state) : before_(TorchRandomState()) { Set(state); }
-  ~RandomStateGuard() { SetTorchRandomState(before_).IgnoreError(); }
+  RandomStateGuard(const Value::Map& state, const Device& device) : device_(device), before_(TorchRandomState(device)) {
+    ThrowIfError(SetTorchRandomState(state, device));
+  }
+  ~RandomStateGuard() { SetTorchRandomState(before_, device_).IgnoreError(); }
   RandomStateGuard(const RandomStateGuard&) = delete;
   RandomStateGuard& operator=(const RandomStateGuard&) = delete;
 
  private:
-  static void Set(const Value::Map& state) { ThrowIfError(SetTorchRandomState(state)); }
+  const Device device_;
   const Value::Map before_;
 };
+
+// What ThreadLocalState leaves out of a thread's autocast. Copies of weights that were cached while activations are
+// computed again would still be taken for the weights a step later.
+class AutocastCacheGuard {
+ public:
+  explicit AutocastCacheGuard(bool enabled) : before_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::set_autocast_cache_enabled(enabled);
+  }
+  ~AutocastCacheGuard() { at::autocast::set_autocast_cache_enabled(before_); }
+  AutocastCacheGuard(const AutocastCacheGuard&) = delete;
+  AutocastCacheGuard& operator=(const AutocastCacheGuard&) = delete;
+
+ private:
+  const bool before_;
+};
+
+// Whose generator `fn` may draw from.
+Device DeviceOf(const std::vector<at::Tensor>& inputs) {
+  for (const at::Tensor& input : inputs) {
+    if (!input.is_cpu()) return ToDevice(input.device());
+  }
+  return {};
+}
 
 class RecomputeNode : public torch::autograd::Node {
  public:
   RecomputeNode(TensorFunction fn, const std::vector<at::Tensor>& inputs)
-      : fn_(std::move(fn)), random_state_(TorchRandomState()) {
+      : fn_(std::move(fn)), device_(DeviceOf(inputs)), random_state_(TorchRandomState(device_)) {
     for (const at::Tensor& input : inputs) inputs_.emplace_back(input, /*is_output=*/false);
   }
 
@@ -71,8 +98,9 @@ class RecomputeNode : public torch::autograd::Node {
 
   // Outputs that have a gradient, with it.
   void Run(const variable_list& inputs, const variable_list& gradients, variable_list& outputs, variable_list& wanted) {
-    const RandomStateGuard random(random_state_);
+    const RandomStateGuard random(random_state_, device_);
     const at::ThreadLocalStateGuard forward_state(state_);
+    const AutocastCacheGuard autocast_cache(caches_casts_);
     const variable_list all = fn_(inputs);
     for (size_t i = 0; i < all.size(); ++i) {
       if (!gradients[i].defined() || !all[i].requires_grad()) continue;
@@ -83,8 +111,11 @@ class RecomputeNode : public torch::autograd::Node {
 
   TensorFunction fn_;
   std::vector<SavedVariable> inputs_;
+  // Of forward. Backward may run on another thread: a GPU's.
+  const Device device_;
   const Value::Map random_state_;
-  const at::ThreadLocalState state_;  // of forward: autocast, gradients wanted
+  const at::ThreadLocalState state_;  // autocast, gradients wanted
+  const bool caches_casts_ = at::autocast::is_autocast_cache_enabled();
 };
 
 }  // namespace

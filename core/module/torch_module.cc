@@ -1,7 +1,10 @@
 #include "shardwright/core/module/torch_module.h"
 
+#include <c10/core/GradMode.h>
+
 #include "absl/container/flat_hash_map.h"
 #include "shardwright/core/base/check.h"
+#include "shardwright/core/module/torch_device.h"
 
 namespace shardwright {
 namespace {
@@ -83,6 +86,14 @@ std::vector<NamedTorchTensor> NamedTensors(torch::nn::Module& module) {
   return collector.Take();
 }
 
+void MoveToDevice(torch::nn::Module& module, const Device& device) {
+  c10::NoGradGuard no_grad;
+  const c10::Device target = ToTorchDevice(device);
+  for (const NamedTorchTensor& named : NamedTensors(module)) {
+    if (named.tensor.device() != target) named.tensor.set_data(named.tensor.to(target));
+  }
+}
+
 TorchModule& AsTorchModule(Module& module) {
   auto* torch_module = dynamic_cast<TorchModule*>(&module);
   SW_CHECK(torch_module != nullptr);
@@ -107,8 +118,9 @@ LocalTensor ToLocalTensor(const TensorMeta& meta, const Box& box, const at::Tens
   LocalTensor local;
   local.meta = meta;
   local.box = box;
+  local.device = ToDevice(tensor.device());
   if (box.empty()) return local;
-  SW_CHECK(tensor.is_cpu() && tensor.is_contiguous() && tensor.numel() == box.elements());
+  SW_CHECK((tensor.is_cpu() || tensor.is_cuda()) && tensor.is_contiguous() && tensor.numel() == box.elements());
   local.data = static_cast<char*>(tensor.mutable_data_ptr());
   return local;
 }

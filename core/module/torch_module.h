@@ -8,6 +8,10 @@
 //     at::Tensor TrainingStep(const Batch& batch) override { return loss; }
 //   };
 //
+// Layers are built in host memory; each unit's parameters and buffers move to the device that the strategy computes on
+// as soon as it is wrapped, the rest once the model is built. Other tensors are the author's to make where the inputs
+// are.
+//
 // Exceptions of torch are caught at the fence (CallTorch) and become a Status.
 #ifndef SHARDWRIGHT_CORE_MODULE_TORCH_MODULE_H_
 #define SHARDWRIGHT_CORE_MODULE_TORCH_MODULE_H_
@@ -20,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "shardwright/core/device/device.h"
 #include "shardwright/core/module/module.h"
 #include "shardwright/core/module/optimizer_spec.h"
 #include "shardwright/core/module/units.h"
@@ -51,6 +56,10 @@ struct NamedTorchTensor {
 // that empty tensors are never taken for tied ones.
 std::vector<NamedTorchTensor> NamedTensors(torch::nn::Module& module);
 
+// Moves parameters and buffers that are elsewhere to `device`, each in place: whoever holds one sees it there, tied
+// ones stay tied. Throws as torch does.
+void MoveToDevice(torch::nn::Module& module, const Device& device);
+
 // The module as a strategy sees it; SW_CHECKs that it is a TorchModule.
 TorchModule& AsTorchModule(Module& module);
 
@@ -70,7 +79,7 @@ class EvalMode {
 DType ToDType(at::ScalarType type);        // kInvalid for types that we lack
 at::ScalarType ToScalarType(DType dtype);  // Undefined for kInvalid
 
-// A contiguous host tensor as LocalTensor holding `box`.
+// A contiguous tensor as LocalTensor holding `box`.
 LocalTensor ToLocalTensor(const TensorMeta& meta, const Box& box, const at::Tensor& tensor);
 
 }  // namespace shardwright

@@ -1,4 +1,5 @@
-// FENCE (the .cc): torch's default random generator as state that is saved, restored and reseeded.
+// FENCE (the .cc): torch's default random generators as state that is saved, restored and reseeded: the CPU's, and that
+// of the GPU that is computed on.
 #ifndef SHARDWRIGHT_CORE_MODULE_TORCH_RANDOM_H_
 #define SHARDWRIGHT_CORE_MODULE_TORCH_RANDOM_H_
 
@@ -6,18 +7,19 @@
 #include <mutex>
 
 #include "absl/status/status.h"
+#include "shardwright/core/device/device.h"
 #include "shardwright/core/manifest/value.h"
 
 namespace shardwright {
 
-// {"torch_cpu": bytes}
-Value::Map TorchRandomState();
-// kInvalidArgument if `state` lacks the generator's, or it is not of this torch's generator.
-absl::Status SetTorchRandomState(const Value::Map& state);
+// {"torch_cpu": bytes}, and on a GPU "torch_cuda" beside it.
+Value::Map TorchRandomState(const Device& device = {});
+// kInvalidArgument if `state` lacks a generator's, or it is not of this torch's generator.
+absl::Status SetTorchRandomState(const Value::Map& state, const Device& device = {});
 // A stream of its own for each (seed, step, rank).
-void ReseedTorchRandom(uint64_t seed, int64_t step, int32_t rank);
+void ReseedTorchRandom(uint64_t seed, int64_t step, int32_t rank, const Device& device = {});
 
-// Seeds the generator and keeps other users of this class away from it while it lives.
+// Seeds the CPU's generator and keeps other users of this class away from it while it lives.
 class SeededTorchRandom {
  public:
   explicit SeededTorchRandom(uint64_t seed);

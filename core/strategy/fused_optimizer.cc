@@ -40,7 +40,9 @@ FusedOptimizer::FusedOptimizer(OptimizerSpec spec, std::vector<SteppedParameter>
 
 void FusedOptimizer::AllocateState() {
   c10::NoGradGuard no_grad;
-  counts_ = at::zeros({static_cast<int64_t>(parameters_.size())}, at::TensorOptions(at::kFloat));
+  // Kernels of a GPU read them there.
+  const at::Device device = parameters_.empty() ? at::Device(at::kCPU) : parameters_.front().tensor.device();
+  counts_ = at::zeros({static_cast<int64_t>(parameters_.size())}, at::TensorOptions(at::kFloat).device(device));
   const std::vector<size_t> groups = GroupOfEachParameter();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const SteppedParameter& parameter = parameters_[i];

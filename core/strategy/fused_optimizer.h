@@ -20,7 +20,7 @@ struct SteppedParameter {
   TensorMeta meta;    // of the whole parameter
   Box box;            // may be empty
   at::Tensor tensor;  // what `box` holds, contiguous; its grad() is the gradient, undefined: zero
-};
+};                    // all on one device
 
 // Single-threaded. Keeps the tensors; their gradients may be replaced between steps.
 class FusedOptimizer {

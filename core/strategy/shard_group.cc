@@ -60,6 +60,12 @@ void FreeStorage(const at::Tensor& tensor) {
   ResizeStorage(tensor, 0);
 }
 
+at::Tensor WithoutMemory(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  at::Tensor tensor = at::empty({0}, options);
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+  return tensor;
+}
+
 ShardGroup::ShardGroup(std::vector<ShardedParameter> parameters, Communicator& comm)
     : parameters_(std::move(parameters)), comm_(comm), layout_(MetasOf(parameters_), comm.size()) {
   for (const ShardedParameter& parameter : parameters_) {

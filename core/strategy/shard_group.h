@@ -31,6 +31,8 @@ at::Tensor RowsOfTensor(const at::Tensor& tensor, const Box& box);
 absl::Status CheckShardable(const at::Tensor& tensor);
 // The memory of a parameter is returned, its shape and what autograd saved of it stay.
 void FreeStorage(const at::Tensor& tensor);
+// A tensor of this shape that has no memory yet, like one whose memory was freed.
+at::Tensor WithoutMemory(at::IntArrayRef sizes, const at::TensorOptions& options);
 
 // Single-threaded; calls are collective unless they say otherwise, and throw as torch does where memory is short. All
 // parameters are of one dtype and all trainable or none. At most one gather and one reduction are under way; they may

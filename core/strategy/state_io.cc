@@ -1,5 +1,6 @@
 #include "shardwright/core/strategy/state_io.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "shardwright/core/plan/save_plan.h"
 #include "shardwright/core/strategy/load_judgement.h"
 #include "shardwright/core/strategy/optimizer_record.h"
+#include "shardwright/core/tensor/device_tensors.h"
 #include "shardwright/core/tensor/source_sink.h"
 
 namespace shardwright {
@@ -58,7 +60,7 @@ absl::StatusOr<std::vector<std::string>> CheckOptimizer(const OwnedState& owned,
 // Passes everything on and notes the first access that can change the state.
 class WatchedSink : public TensorSink {
  public:
-  WatchedSink(const LocalState& state, bool& changed) : sink_(state), changed_(changed) {}
+  WatchedSink(TensorSink& sink, bool& changed) : sink_(sink), changed_(changed) {}
 
   absl::Status Write(absl::string_view name, const Box& box, absl::Span<const char> bytes) override {
     changed_ = true;
@@ -68,18 +70,29 @@ class WatchedSink : public TensorSink {
     changed_ = true;
     return sink_.Direct(name, box);
   }
+  absl::Status Finish() override { return sink_.Finish(); }
 
  private:
-  LocalTensors sink_;
+  TensorSink& sink_;
   bool& changed_;
 };
+
+// What a plan of all ranks may use of a node's memory: what is left beside the buffers of its ranks that stage a GPU's.
+uint64_t AllowanceForPlan(const StrategyContext& context) {
+  const uint64_t limit = context.budget->limit_bytes();
+  if (!context.device.is_cuda()) return limit;
+  const auto ranks = static_cast<uint64_t>(std::min(context.world.size, context.world.ranks_per_node));
+  return limit - std::min(limit, ranks * 2 * kDeviceWindowBytes);
+}
 
 }  // namespace
 
 absl::StatusOr<SaveReport> SaveState(const StrategyContext& context, const StrategyOptions& options,
                                      const OwnedState& owned, const SaveRequest& request) {
   absl::StatusOr<Value::Map> extras = MakeExtras(owned, request);
-  SW_RETURN_IF_ERROR(AgreeOnStatus(*context.groups->control, extras.status())) << "saving " << request.path;
+  const absl::StatusOr<std::unique_ptr<TensorSource>> source = MakeTensorSource(owned.state, *context.budget);
+  const absl::Status ready = extras.ok() ? source.status() : extras.status();
+  SW_RETURN_IF_ERROR(AgreeOnStatus(*context.groups->control, ready)) << "saving " << request.path;
   SW_ASSIGN_OR_RETURN(const SavePlan plan, PlanStateSave(context, options, owned), _ << "saving " << request.path);
   SaveContent content;
   content.progress = request.progress;
@@ -90,7 +103,7 @@ absl::StatusOr<SaveReport> SaveState(const StrategyContext& context, const Strat
   content.load_order = options.load_order;
   content.extras = *std::move(extras);
   content.rank_extras = request.rank_extras;
-  return SaveCheckpoint(*context.storage, request.path, plan, LocalTensors(owned.state), content, *context.budget,
+  return SaveCheckpoint(*context.storage, request.path, plan, **source, content, *context.budget,
                         *context.groups->checkpoint);
 }
 
@@ -113,7 +126,7 @@ absl::StatusOr<PreparedLoad> PrepareLoad(const StrategyContext& context, const S
   }
 
   absl::StatusOr<LoadPlan> plan = PlanLoad((*view)->shared_manifest(), std::move(judgement.tensors), owned.rule,
-                                           context.world, options.load_order, context.budget->limit_bytes());
+                                           context.world, options.load_order, AllowanceForPlan(context));
   SW_RETURN_IF_ERROR(AgreeOnStatus(control, plan.status())) << where;
   return PreparedLoad{.view = *std::move(view),
                       .plan = *std::move(plan),
@@ -123,8 +136,12 @@ absl::StatusOr<PreparedLoad> PrepareLoad(const StrategyContext& context, const S
 
 absl::StatusOr<LoadReport> ExecuteLoad(const StrategyContext& context, const PreparedLoad& prepared,
                                        const LocalState& state, const LoadRequest& request, bool& changed) {
-  WatchedSink sink(state, changed);
-  return LoadCheckpoint(*context.storage, request.path, prepared.plan, sink, request.io, *context.budget,
+  const absl::StatusOr<std::unique_ptr<TensorSink>> sink = MakeTensorSink(state, *context.budget);
+  if (context.device.is_cuda()) {  // memory of the host is there
+    SW_RETURN_IF_ERROR(AgreeOnStatus(*context.groups->control, sink.status())) << "loading " << request.path;
+  }
+  WatchedSink watched(**sink, changed);
+  return LoadCheckpoint(*context.storage, request.path, prepared.plan, watched, request.io, *context.budget,
                         *context.groups->checkpoint);
 }
 

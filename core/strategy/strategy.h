@@ -17,6 +17,7 @@
 #include "shardwright/core/base/table.h"
 #include "shardwright/core/checkpoint/checkpoint_io.h"
 #include "shardwright/core/comm/communicator.h"
+#include "shardwright/core/device/device.h"
 #include "shardwright/core/module/module.h"
 #include "shardwright/core/plan/placement.h"
 #include "shardwright/core/storage/storage.h"
@@ -43,6 +44,7 @@ struct StrategyContext {
   Storage* storage = nullptr;      // Not owned.
   MemoryBudget* budget = nullptr;  // Not owned. The allowance of this host.
   World world;
+  Device device = {};  // where this rank's tensors are; groups->data takes memory of it
 };
 
 struct StepResult {
@@ -107,7 +109,8 @@ class Strategy {
   virtual uint64_t ResidentBytes() const = 0;
   // How often state was captured for saving: one per saved step, whatever asked for it.
   virtual int64_t captures() const = 0;
-  // This rank's random generators, to be put in SaveRequest::rank_extras and set after a load.
+  // This rank's random generators by name, to be put in SaveRequest::rank_extras and set after a load. Which there are
+  // depends on the device.
   virtual Value::Map RandomState() const = 0;
   virtual absl::Status SetRandomState(const Value::Map& state) = 0;
   // Starts this rank's random stream anew from (seed, step, rank): after a load at another world size.

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/stack.h>
 #include <c10/core/GradMode.h>
 
 #include <cmath>
@@ -14,6 +15,7 @@
 #include "shardwright/core/base/status_macros.h"
 #include "shardwright/core/module/autocast.h"
 #include "shardwright/core/module/call_torch.h"
+#include "shardwright/core/module/torch_device.h"
 #include "shardwright/core/module/torch_random.h"
 
 namespace shardwright {
@@ -28,7 +30,11 @@ PlacementRule RuleOf(absl::string_view strategy) {
 double SquaredNorm(const std::vector<at::Tensor>& tensors) {
   double sum = 0;
   if (tensors.empty()) return sum;
-  for (const at::Tensor& norm : at::_foreach_norm(tensors)) sum += std::pow(norm.item<double>(), 2);
+  std::vector<at::Tensor> norms = at::_foreach_norm(tensors);
+  for (at::Tensor& norm : norms) norm = norm.to(at::kDouble);
+  // All at once: a device is waited for but once.
+  const at::Tensor all = at::stack(norms).cpu();
+  for (int64_t i = 0; i < all.numel(); ++i) sum += std::pow(all.const_data_ptr<double>()[i], 2);
   return sum;
 }
 
@@ -40,7 +46,10 @@ absl::Status NotFinite(absl::string_view what, double value) {
 }  // namespace
 
 TorchStrategy::TorchStrategy(absl::string_view name, StrategyOptions options, StrategyContext context)
-    : name_(name), options_(std::move(options)), context_(context), plain_hooks_(options_.recompute_activations) {
+    : name_(name),
+      options_(std::move(options)),
+      context_(context),
+      plain_hooks_(options_.recompute_activations, context_.device) {
   SW_CHECK(context_.world.size == context_.groups->size());
 }
 
@@ -57,6 +66,7 @@ absl::Status TorchStrategy::Setup(std::unique_ptr<Module> module) {
 absl::Status TorchStrategy::Build(std::unique_ptr<Module> module) {
   SW_RETURN_IF_ERROR(CheckWorld());
   const std::string what = absl::StrCat("building ", module->Describe());
+  SW_RETURN_IF_ERROR(UseDevice(context_.device)) << what;
   module_ = std::shared_ptr<TorchModule>(&AsTorchModule(*module));
   module.release();
   SW_RETURN_IF_ERROR(CallTorch([&] { BuildModel(); })) << what;
@@ -78,6 +88,7 @@ void TorchStrategy::BuildModel() {
 }
 
 std::vector<HeldTensor> TorchStrategy::Hold(TorchModule& module) {
+  MoveToDevice(module, context_.device);
   std::vector<HeldTensor> held;
   for (const NamedTorchTensor& named : NamedTensors(module)) {
     held.push_back(
@@ -96,12 +107,14 @@ std::vector<SteppedParameter> TorchStrategy::Stepped() {
 }
 
 absl::Status TorchStrategy::CheckHeld() const {
+  const std::string elsewhere = absl::StrCat("is not on ", context_.device.ToString());
   for (const HeldTensor& held : held_) {
-    const char* problem = held.meta.dtype == DType::kInvalid ? "has a dtype that checkpoints cannot hold"
-                          : !held.tensor.is_cpu()            ? "is not in host memory"
-                          : !held.tensor.is_contiguous()     ? "is not contiguous"
-                                                             : nullptr;
-    if (problem == nullptr) continue;
+    const bool here = held.tensor.device() == ToTorchDevice(context_.device);
+    const absl::string_view problem = held.meta.dtype == DType::kInvalid ? "has a dtype that checkpoints cannot hold"
+                                      : !here                            ? absl::string_view(elsewhere)
+                                      : !held.tensor.is_contiguous()     ? "is not contiguous"
+                                                                         : "";
+    if (problem.empty()) continue;
     return absl::InvalidArgumentError(absl::StrCat("tensor \"", held.meta.name, "\" ", problem, ": ",
                                                    c10::toString(held.tensor.scalar_type()), " ",
                                                    ShapeToString(held.meta.shape)));
@@ -172,7 +185,7 @@ absl::StatusOr<double> TorchStrategy::RunMicroBatch(const Batch& batch, double w
   SW_RETURN_IF_ERROR(BeginPass());
   at::Tensor loss;
   {
-    const Autocast autocast(options_.compute_dtype);
+    const Autocast autocast(options_.compute_dtype, context_.device);
     loss = module_->TrainingStep(batch);
   }
   if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad()) {
@@ -214,7 +227,7 @@ auto TorchStrategy::Evaluate(const Fn& fn) -> decltype(fn()) {
     c10::NoGradGuard no_grad;
     const EvalMode eval(*module_);
     SW_RETURN_IF_ERROR(BeginPass());
-    const Autocast autocast(options_.compute_dtype);
+    const Autocast autocast(options_.compute_dtype, context_.device);
     Result value = fn();
     SW_RETURN_IF_ERROR(value.status());
     SW_RETURN_IF_ERROR(EndPass());
@@ -259,6 +272,7 @@ absl::StatusOr<SaveReport> TorchStrategy::Save(const SaveRequest& request) {
   SW_RETURN_IF_ERROR(CheckUsable());
   ++captures_;
   TensorPages().ReturnKept();  // saving stages its bytes in what is free
+  SW_RETURN_IF_ERROR(CallTorch([&] { SynchronizeDevice(context_.device); })) << "saving " << request.path;
   const LocalState state = State();
   return SaveState(context_, options_, Owned(state), request);
 }
@@ -266,6 +280,7 @@ absl::StatusOr<SaveReport> TorchStrategy::Save(const SaveRequest& request) {
 absl::StatusOr<LoadResult> TorchStrategy::Load(const LoadRequest& request) {
   if (optimizer_ == nullptr) return absl::FailedPreconditionError("the strategy is not set up");
   TensorPages().ReturnKept();  // so does loading
+  SW_RETURN_IF_ERROR(CallTorch([&] { SynchronizeDevice(context_.device); })) << "loading " << request.path;
   const LocalState state = State();
   SW_ASSIGN_OR_RETURN(PreparedLoad prepared, PrepareLoad(context_, options_, Owned(state), request));
   bool changed = false;
@@ -297,15 +312,15 @@ uint64_t TorchStrategy::ResidentBytes() const {
 }
 
 Value::Map TorchStrategy::RandomState() const {
-  return TorchRandomState();
+  return TorchRandomState(context_.device);
 }
 
 absl::Status TorchStrategy::SetRandomState(const Value::Map& state) {
-  return SetTorchRandomState(state);
+  return SetTorchRandomState(state, context_.device);
 }
 
 void TorchStrategy::ReseedRandom(int64_t step) {
-  ReseedTorchRandom(options_.seed, step, context_.groups->rank());
+  ReseedTorchRandom(options_.seed, step, context_.groups->rank(), context_.device);
 }
 
 int32_t TorchStrategy::threads() const {

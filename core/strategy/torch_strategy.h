@@ -31,7 +31,7 @@ namespace shardwright {
 struct HeldTensor {
   TensorMeta meta;
   Box box;
-  at::Tensor tensor;     // what `box` holds, contiguous
+  at::Tensor tensor;     // what `box` holds, contiguous, on the strategy's device
   std::string alias_of;  // as NamedTorchTensor
 };
 
@@ -61,11 +61,13 @@ class TorchStrategy : public Strategy {
   // Units of models that every rank holds whole.
   class PlainHooks : public UnitHooks {
    public:
-    explicit PlainHooks(bool recompute) : recompute_(recompute) {}
+    PlainHooks(bool recompute, const Device& device) : recompute_(recompute), device_(device) {}
+    void OnUnit(int unit, torch::nn::Module& module) override { MoveToDevice(module, device_); }
     bool RecomputesActivations() const override { return recompute_; }
 
    private:
     const bool recompute_;
+    const Device device_;
   };
 
   // What follows may throw as torch does.
@@ -74,7 +76,7 @@ class TorchStrategy : public Strategy {
   virtual absl::Status CheckWorld() { return absl::OkStatus(); }
   // What happens around units while the model is built and run.
   virtual UnitHooks& unit_hooks() { return plain_hooks_; }
-  // What this rank holds of the built model's tensors. By default all of them, whole.
+  // What this rank holds of the built model's tensors, on the device. By default all of them, whole.
   virtual std::vector<HeldTensor> Hold(TorchModule& module);
   // What this rank steps. By default the trainable parameters as they are held.
   virtual std::vector<SteppedParameter> Stepped();

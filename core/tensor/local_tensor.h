@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "shardwright/core/device/device.h"
 #include "shardwright/core/manifest/tensor_meta.h"
 
 namespace shardwright {
@@ -16,8 +17,9 @@ namespace shardwright {
 struct LocalTensor {
   TensorMeta meta;
   Box box;
-  char* data = nullptr;  // null if the box is empty; host memory (device tensors are staged)
+  char* data = nullptr;  // null if the box is empty
   std::string alias_of;  // not empty: shares the memory of that tensor (tied weights); data and box as there
+  Device device = {};    // whose memory `data` is: a GPU's is not for the host to touch, see DeviceSource
 
   int64_t bytes() const { return meta.BytesOf(box); }
 };

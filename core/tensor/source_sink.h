@@ -3,14 +3,11 @@
 #ifndef SHARDWRIGHT_CORE_TENSOR_SOURCE_SINK_H_
 #define SHARDWRIGHT_CORE_TENSOR_SOURCE_SINK_H_
 
-#include <memory>
-#include <vector>
-
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "shardwright/core/tensor/local_tensor.h"
+#include "shardwright/core/tensor/state_index.h"
 
 namespace shardwright {
 
@@ -33,9 +30,11 @@ class TensorSink {
   virtual absl::Status Write(absl::string_view name, const Box& box, absl::Span<const char> bytes) = 0;
   // Where `box` lies contiguous in memory: bytes may be put there instead of Write. Else an empty span.
   virtual absl::Span<char> Direct(absl::string_view name, const Box& box) { return {}; }
+  // After the last Write: returns once all is where it belongs; with the first error if something is not.
+  virtual absl::Status Finish() { return absl::OkStatus(); }
 };
 
-// A LocalState as source and sink. Borrows the state.
+// A LocalState in host memory as source and sink. Borrows the state.
 class LocalTensors : public TensorSource, public TensorSink {
  public:
   explicit LocalTensors(const LocalState& state);
@@ -45,8 +44,7 @@ class LocalTensors : public TensorSource, public TensorSink {
   absl::Span<char> Direct(absl::string_view name, const Box& box) override;
 
  private:
-  absl::StatusOr<const LocalTensor*> Lookup(absl::string_view name, const Box& box, size_t bytes) const;
-  absl::flat_hash_map<absl::string_view, const LocalTensor*> by_name_;
+  StateIndex index_;
 };
 
 }  // namespace shardwright

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "shardwright/core/base/status_macros.h"
 #include "shardwright/core/checkpoint/run_directory.h"
 #include "shardwright/core/format/native/native.h"
@@ -20,6 +21,11 @@ std::string Encode(const StartPoint& point) {
 
 StartPoint Decode(absl::string_view message) {
   return StartPoint{static_cast<Kind>(message.front() - '0'), std::string(message.substr(1)), {}};
+}
+
+// "torch_cpu, torch_cuda"
+std::string NamesOf(const Value::Map& generators) {
+  return absl::StrJoin(generators, ", ", [](std::string* out, const auto& entry) { out->append(entry.first); });
 }
 
 // What this run is, compared before any byte is loaded: a changed model option is named rather than a list of shapes.
@@ -120,12 +126,15 @@ absl::Status RunStart::Restore(const Manifest& manifest, Strategy& strategy) {
 }
 
 absl::Status RunStart::RestoreRandom(const Manifest& manifest, Strategy& strategy) {
-  if (manifest.data().topology.world_size == control().size()) {
-    const std::optional<Value::Map> random = RandomStateOf(manifest, control().rank());
-    if (random.has_value()) {
+  std::optional<Value::Map> random;
+  if (manifest.data().topology.world_size == control().size()) random = RandomStateOf(manifest, control().rank());
+  if (random.has_value()) {
+    const std::string were = NamesOf(*random), are = NamesOf(strategy.RandomState());
+    if (were == are) {
       SW_RETURN_IF_ERROR(strategy.SetRandomState(*random)) << "restoring random generators";
       return absl::OkStatus();
     }
+    notes_.Say(absl::StrCat("random generators were ", were, ", are ", are, " on this device: they start anew"));
   }
   strategy.ReseedRandom(progress_.step);
   return absl::OkStatus();

@@ -31,8 +31,9 @@ void UnitShards::Shard(torch::nn::Module& module) {
     const auto [entry, is_new] = entries_.try_emplace(named.tensor.unsafeGetTensorImpl());
     if (!is_new) continue;
     ThrowIfError(Annotate(CheckShardable(named.tensor), named.meta.name));
-    entry->second.shard = RowsOfTensor(named.tensor, BoxOf(named.meta)).clone();
-    FreeStorage(named.tensor);
+    entry->second.shard = RowsOfTensor(named.tensor, BoxOf(named.meta))
+                              .to(at::TensorOptions(device_), /*non_blocking=*/false, /*copy=*/true);
+    named.tensor.set_data(WithoutMemory(named.tensor.sizes(), entry->second.shard.options()));
   }
 }
 

@@ -1,5 +1,5 @@
-// FENCE: parameters sharded at birth: as soon as a unit is built, this rank keeps its rows and the whole is freed, so
-// that building a model peaks at one unit beside the shards.
+// FENCE: parameters sharded at birth: as soon as a unit is built, this rank keeps its rows, on the device, and the
+// whole is freed, so that building a model peaks at one unit (of host memory) beside the shards.
 #ifndef SHARDWRIGHT_STRATEGIES_ZERO3_UNIT_SHARDS_H_
 #define SHARDWRIGHT_STRATEGIES_ZERO3_UNIT_SHARDS_H_
 
@@ -18,7 +18,8 @@ class UnitShards {
  public:
   static constexpr int kRoot = -1;
 
-  UnitShards(int32_t rank, int32_t world_size) : rank_(rank), world_size_(world_size) {}
+  UnitShards(int32_t rank, int32_t world_size, c10::Device device)
+      : rank_(rank), world_size_(world_size), device_(device) {}
 
   // A unit was built. Throws (ThrowIfError) if one of its parameters cannot be sharded.
   void AddUnit(int unit, torch::nn::Module& module);
@@ -44,6 +45,7 @@ class UnitShards {
 
   const int32_t rank_;
   const int32_t world_size_;
+  const c10::Device device_;
   absl::flat_hash_map<const void*, Entry> entries_;                // by TensorImpl
   absl::flat_hash_map<const torch::nn::Module*, int> unit_roots_;  // the modules that were wrapped
 };

@@ -1,6 +1,5 @@
 #include "shardwright/strategies/zero3/zero3.h"
 
-#include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -14,6 +13,8 @@
 #include "shardwright/core/base/status_macros.h"
 #include "shardwright/core/module/call_torch.h"
 #include "shardwright/core/module/tensor_memory.h"
+#include "shardwright/core/module/torch_device.h"
+#include "shardwright/core/module/torch_module.h"
 #include "shardwright/core/strategy/replicas.h"
 #include "shardwright/core/strategy/sharded_strategy.h"
 #include "shardwright/strategies/zero3/unit_order.h"
@@ -35,7 +36,8 @@ namespace {
 class Zero3 : public ShardedStrategy, private UnitHooks {
  public:
   Zero3(const StrategyOptions& options, StrategyContext context)
-      : ShardedStrategy("zero3", options, context), shards_(context.groups->rank(), context.groups->size()) {}
+      : ShardedStrategy("zero3", options, context),
+        shards_(context.groups->rank(), context.groups->size(), ToTorchDevice(context.device)) {}
 
  protected:
   UnitHooks& unit_hooks() override { return *this; }
@@ -81,6 +83,7 @@ class Zero3 : public ShardedStrategy, private UnitHooks {
 
 std::vector<HeldTensor> Zero3::Hold(TorchModule& module) {
   shards_.AddRoot(module);
+  MoveToDevice(module, context().device);  // buffers
   const std::vector<NamedTorchTensor> tensors = NamedTensors(module);
   std::vector<HeldTensor> held;
   for (const NamedTorchTensor& named : tensors) {
@@ -116,11 +119,8 @@ void Zero3::MakeUnits(const std::vector<NamedTorchTensor>& tensors) {
 
 void Zero3::SetComputeDType(const at::Tensor& parameter) const {
   if (options().compute_dtype == DType::kFloat32 || parameter.scalar_type() != at::kFloat) return;
-  c10::NoGradGuard no_grad;
-  const at::Tensor whole = at::empty(
-      parameter.sizes(), parameter.options().dtype(ToScalarType(options().compute_dtype)).requires_grad(false));
-  parameter.set_data(whole);
-  FreeStorage(parameter);
+  parameter.set_data(WithoutMemory(
+      parameter.sizes(), parameter.options().dtype(ToScalarType(options().compute_dtype)).requires_grad(false)));
 }
 
 absl::Status Zero3::StartGather(std::optional<int> unit) {

@@ -171,7 +171,7 @@ class BadInputTest(ProgramTest):
     def test_wrong_words(self):
         wrong = {"--nproc_per_nod=2": "--nproc_per_node", "--strategy=dpp": "ddp", "--model=gtp": "gpt",
                  "--model_options=n_layers=2": "n_layer", "--max_steps=many": "whole number", "--resume=yesterday": "yesterday",
-                 "--save_layout=one_file": "single_file", "--timeout=soon": "--timeout", "--host_memory_budget=lots": "lots"}
+                 "--device=gpu": "cuda:0", "--save_layout=one_file": "single_file", "--timeout=soon": "--timeout", "--host_memory_budget=lots": "lots"}
         for word, hint in wrong.items():
             with self.subTest(word=word):
                 done = subprocess.run([run_programs.SHARDWRIGHT, *self.train_words(self.folder / "x", 2, word)],

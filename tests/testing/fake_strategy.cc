@@ -260,13 +260,13 @@ uint64_t FakeStrategy::ResidentBytes() const {
 }
 
 Value::Map FakeStrategy::RandomState() const {
-  return {{"state", static_cast<int64_t>(random_)}};
+  return {{options_.generator, static_cast<int64_t>(random_)}};
 }
 
 absl::Status FakeStrategy::SetRandomState(const Value::Map& state) {
-  const auto found = state.find("state");
+  const auto found = state.find(options_.generator);
   const int64_t* value = found == state.end() ? nullptr : found->second.get_if<int64_t>();
-  if (value == nullptr) return absl::InvalidArgumentError("random state: expected \"state\"");
+  if (value == nullptr) return absl::InvalidArgumentError("random state: no such generator");
   random_ = static_cast<uint64_t>(*value);
   return absl::OkStatus();
 }

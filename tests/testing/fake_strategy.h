@@ -68,6 +68,7 @@ struct FakeStrategyOptions {
   int32_t threads = 1;
   int64_t rows = 7;  // of the weight: another number is another model
   bool noise = false;
+  std::string generator = "fake_cpu";  // the name of its random generator
   // Called with the number of finished steps; an error fails the step on this rank alone.
   std::function<absl::Status(int64_t step, int32_t rank)> before_step;
   FakeRecord* record = nullptr;  // Not owned. May be null.

@@ -22,6 +22,8 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::ResultOf;
 
 constexpr int64_t kSamplesPerStep = 24;  // over all ranks: divisible by each world size, in two pieces, too
 
@@ -379,6 +381,19 @@ TEST_P(StrategyConformanceTest, CallsOutOfOrderAreRefused) {
                 return absl::OkStatus();
               }),
               Each(IsOk()));
+}
+
+TEST_P(StrategyConformanceTest, ADeviceThatIsNotThereIsRefused) {
+  WorldCase world = GetParam();
+  world.device = Device::Cuda(100);
+  EXPECT_THAT(RunWorld(*storage_, world,
+                       [&](Strategy& strategy, int32_t rank) {
+                         absl::Status set_up = strategy.Setup(MakeToyModule({}));
+                         EXPECT_THAT(strategy.TrainStep(BatchesOf(0, rank), 0), Not(IsOk()));
+                         return set_up;
+                       }),
+              Each(AllOf(Not(IsOk()), ResultOf([](const absl::Status& status) { return status.message(); },
+                                               HasSubstr("building toy")))));
 }
 
 TEST_P(StrategyConformanceTest, RanksThatBuildDifferentModelsAreRefused) {

@@ -31,7 +31,8 @@ std::vector<absl::Status> RunWorld(Storage& storage, const WorldCase& world, con
     const StrategyContext context{.groups = &groups,
                                   .storage = &storage,
                                   .budget = &budget,
-                                  .world = {.size = world.ranks, .ranks_per_node = world.ranks}};
+                                  .world = {.size = world.ranks, .ranks_per_node = world.ranks},
+                                  .device = world.device};
     const auto factory = BuiltinStrategies().Find(world.strategy);
     if (!factory.ok()) return factory.status();
     const std::unique_ptr<Strategy> strategy = (*factory)(world.options, context);

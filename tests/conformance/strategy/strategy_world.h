@@ -18,6 +18,7 @@ struct WorldCase {
   std::string strategy;
   int32_t ranks = 1;
   StrategyOptions options = {};
+  Device device = {};
 };
 std::string CaseName(const WorldCase& world);
 // Every row of BuiltinStrategies at every world size that it serves (of 1, 2, 3, 4).

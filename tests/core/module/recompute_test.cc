@@ -1,6 +1,7 @@
 #include "shardwright/core/module/recompute.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
@@ -8,6 +9,8 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tanh.h>
 #include <c10/core/GradMode.h>
+
+#include <thread>
 
 #include "shardwright/core/module/autocast.h"
 #include "shardwright/core/module/call_torch.h"
@@ -85,6 +88,47 @@ TEST_F(RecomputeTest, ComputesInTheDTypeOfForward) {
   out[0].sum().backward();
   EXPECT_EQ(types, (std::vector<at::ScalarType>{at::kBFloat16, at::kBFloat16}));
   EXPECT_EQ(weight_.grad().scalar_type(), at::kFloat);
+}
+
+// As on a GPU, whose thread runs backward.
+TEST_F(RecomputeTest, ComputesInTheDTypeOfForwardInAnyThread) {
+  std::vector<at::ScalarType> types;
+  std::vector<bool> caches;
+  std::vector<at::Tensor> out;
+  {
+    const Autocast autocast(DType::kFloat16);
+    out = Recompute(
+        [&](const std::vector<at::Tensor>& inputs) -> std::vector<at::Tensor> {
+          const at::Tensor product = at::linear(inputs[0], weight_);
+          types.push_back(product.scalar_type());
+          caches.push_back(at::autocast::is_autocast_cache_enabled());
+          return {product.to(at::kFloat)};
+        },
+        {Leaf(input_)});
+  }
+  std::thread([&] { out[0].sum().backward(); }).join();
+  EXPECT_EQ(types, (std::vector<at::ScalarType>{at::kHalf, at::kHalf}));
+  EXPECT_EQ(caches, (std::vector<bool>{false, false}));
+}
+
+TEST_F(RecomputeTest, CastsWeightsAnewThatHaveChanged) {
+  const auto gradient = [&](bool recompute) {
+    weight_.mutable_grad().reset();
+    const TensorFunction fn = [this](const std::vector<at::Tensor>& inputs) { return Layer(inputs); };
+    std::vector<at::Tensor> out;
+    {
+      const Autocast autocast(DType::kBFloat16);
+      out = recompute ? Recompute(fn, {input_}) : fn({input_});
+    }
+    out[0].pow(2).sum().backward();
+    return weight_.grad().clone();
+  };
+  for (int step = 0; step < 3; ++step) {
+    const at::Tensor recomputed = gradient(true);
+    EXPECT_TRUE(at::equal(recomputed, gradient(false))) << step;
+    c10::NoGradGuard no_grad;
+    weight_.mul_(1.5);
+  }
 }
 
 TEST_F(RecomputeTest, NestedAndWithInputsThatHaveNoGradient) {

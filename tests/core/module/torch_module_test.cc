@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "shardwright/core/module/call_torch.h"
+#include "shardwright/core/module/torch_device.h"
 #include "shardwright/tests/testing/status_matchers.h"
 
 namespace shardwright {
@@ -96,6 +98,45 @@ TEST(ToLocalTensorTest, PointsIntoTheTensorAndIsNullForNothing) {
   EXPECT_EQ(rows.data, static_cast<char*>(tensor.data_ptr()));
   EXPECT_EQ(rows.bytes(), 24);
   EXPECT_EQ(ToLocalTensor(meta, Box::Rows(meta.shape, 6, 6), at::empty({0, 2})).data, nullptr);
+}
+
+TEST(ToLocalTensorTest, SaysWhoseMemoryItIs) {
+  const TensorMeta meta{.name = "t", .dtype = DType::kFloat32, .shape = {2}};
+  EXPECT_EQ(ToLocalTensor(meta, Box::Whole(meta.shape), at::zeros({2})).device, Device{});
+}
+
+TEST(TorchDeviceTest, ConvertsBothWays) {
+  for (const Device device : {Device{}, Device::Cuda(0), Device::Cuda(7)}) {
+    EXPECT_EQ(ToDevice(ToTorchDevice(device)), device);
+  }
+  EXPECT_EQ(ToTorchDevice(Device::Cuda(7)).str(), "cuda:7");
+}
+
+TEST(TorchDeviceTest, TheCpuIsAlwaysThere) {
+  EXPECT_THAT(UseDevice({}), IsOk());
+  EXPECT_THAT(CallTorch([] { SynchronizeDevice({}); }), IsOk());
+}
+
+TEST(TorchDeviceTest, AGpuThatIsNotThereIsRefused) {
+  EXPECT_THAT(UseDevice(Device::Cuda(100)), Not(IsOk()));
+}
+
+TEST(MoveToDeviceTest, WhatIsThereStays) {
+  torch::nn::Module root;
+  const at::Tensor weight = root.register_parameter("weight", at::ones({3}));
+  const at::Tensor count = root.register_buffer("count", at::zeros({}));
+  const void* const address = weight.const_data_ptr();
+  MoveToDevice(root, {});
+  EXPECT_EQ(weight.const_data_ptr(), address);
+  EXPECT_TRUE(root.parameters()[0].is_same(weight));
+}
+
+TEST(MoveToDeviceTest, NothingIsLostOnTheWayToADeviceThatIsNotThere) {
+  torch::nn::Module root;
+  const at::Tensor weight = root.register_parameter("weight", at::ones({3}));
+  EXPECT_THAT(CallTorch([&] { MoveToDevice(root, Device::Cuda(100)); }), Not(IsOk()));
+  EXPECT_TRUE(weight.is_cpu());
+  EXPECT_EQ(weight.sum().item<float>(), 3);
 }
 
 TEST(CallTorchTest, PassesResultsOn) {

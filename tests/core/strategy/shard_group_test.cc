@@ -37,9 +37,8 @@ ShardedParameter Born(const char* name, const Shape& shape, double first, const 
                       at::ScalarType computed = at::kFloat) {
   const TensorMeta meta{.name = name, .dtype = DType::kFloat32, .shape = shape};
   const at::Tensor values = Values(shape, first);
-  const at::Tensor full = at::empty(shape, at::TensorOptions(computed)).requires_grad_(true);
+  const at::Tensor full = WithoutMemory(shape, at::TensorOptions(computed)).requires_grad_(true);
   const at::Tensor shard = RowsOfTensor(values, RowShardBox(meta, groups.rank(), groups.size())).clone();
-  FreeStorage(full);
   return {.meta = meta, .full = full, .shard = shard};
 }
 

@@ -12,6 +12,7 @@
 #include "shardwright/core/comm/thread_communicator.h"
 #include "shardwright/core/format/native/native.h"
 #include "shardwright/core/storage/memory.h"
+#include "shardwright/core/tensor/device_tensors.h"
 #include "shardwright/tests/testing/status_matchers.h"
 
 namespace shardwright {
@@ -23,6 +24,8 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::ResultOf;
 
 constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
 constexpr char kPath[] = "step-00000001";
@@ -83,11 +86,12 @@ class StateIoTest : public ::testing::Test {
       const std::function<absl::Status(const StrategyContext& context, FakeRank& rank)>& fn) {
     const auto size = static_cast<int32_t>(ranks.size());
     return RunRanks(size, [&](CommGroups& groups) {
-      MemoryBudget budget;
+      MemoryBudget budget(budget_bytes_);
       const StrategyContext context{.groups = &groups,
                                     .storage = storage_.get(),
                                     .budget = &budget,
-                                    .world = {.size = size, .ranks_per_node = size}};
+                                    .world = {.size = size, .ranks_per_node = size},
+                                    .device = device_};
       return fn(context, ranks[groups.rank()]);
     });
   }
@@ -119,6 +123,8 @@ class StateIoTest : public ::testing::Test {
   }
 
   StrategyOptions options_;
+  Device device_;
+  uint64_t budget_bytes_ = MemoryBudget::kUnlimited;
   std::unique_ptr<Storage> storage_ = MakeMemoryStorage();
 };
 
@@ -264,6 +270,37 @@ TEST_F(StateIoTest, AnAbsentCheckpointIsNamedOnEveryRank) {
   std::vector<FakeRank> ranks = TwoRanks(0);
   EXPECT_THAT(Load(ranks, {.path = "nowhere"}), Each(StatusIs(absl::StatusCode::kNotFound, HasSubstr("nowhere"))));
   EXPECT_EQ(ranks[0].loads, 0);
+}
+
+// Without --config=cuda, or without such a device.
+TEST_F(StateIoTest, AStateOnADeviceThatIsNotThereIsRefusedByAllRanks) {
+  SaveFrom(1);
+  std::vector<FakeRank> ranks = TwoRanks(0);
+  for (LocalTensor& tensor : ranks[1].state) tensor.device = Device::Cuda(100);
+  device_ = Device::Cuda(100);
+  const auto refused = Each(AllOf(Not(IsOk()), ResultOf([](const absl::Status& status) { return status.message(); },
+                                                        HasSubstr("staging tensors of cuda:100"))));
+  EXPECT_THAT(Load(ranks, {.path = kPath}), refused);
+  EXPECT_THAT(Save(ranks, {.path = "again"}), refused);
+  EXPECT_FALSE(Exists(*storage_, "again"));
+}
+
+TEST_F(StateIoTest, BuffersThatStageADeviceAreOfTheBudgetOfLoads) {
+  SaveFrom(1);
+  std::vector<FakeRank> ranks = TwoRanks(0);
+  device_ = Device::Cuda(0);
+  const uint64_t buffers = 2 * 2 * kDeviceWindowBytes;  // of two ranks
+  for (const uint64_t more : {uint64_t{0}, uint64_t{1} << 20}) {
+    budget_bytes_ = buffers + more;
+    const auto planned = OnRanks(ranks, [&](const StrategyContext& context, FakeRank& rank) {
+      return PrepareLoad(context, options_, rank.Owned(), {.path = kPath}).status();
+    });
+    if (more > 0) {
+      EXPECT_THAT(planned, Each(IsOk()));
+    } else {
+      EXPECT_THAT(planned, Each(StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("0 bytes"))));
+    }
+  }
 }
 
 TEST_F(StateIoTest, ALoadThatFailsItsFirstPassLeavesTheStateUnchanged) {

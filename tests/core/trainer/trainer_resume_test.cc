@@ -14,6 +14,7 @@ namespace shardwright::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -194,6 +195,23 @@ TEST_F(TrainerResumeTest, ABitFlippedInTheNewestFallsBackAndNamesIt) {
     EXPECT_EQ(outcome.state, whole.state);
     ASSERT_TRUE(RemoveTree(*storage_, kRunDirectory).ok());
   }
+}
+
+TEST_F(TrainerResumeTest, RandomGeneratorsOfAnotherDeviceStartAnewAndThatIsSaid) {
+  RunSpec spec;
+  spec.strategy.noise = true;
+  const std::unique_ptr<Storage> fresh = MakeMemoryStorage();
+  const RunOutcome whole = Train(*fresh, spec);
+  spec.script.at_step[4] = Action{.save = true, .stop = true};
+  ASSERT_TRUE(Train(*storage_, spec).ok());
+  spec.script.at_step.clear();
+  spec.strategy.generator = "fake_gpu";
+  const RunOutcome moved = Train(*storage_, spec);
+  ASSERT_TRUE(moved.ok()) << moved.result().status();
+  EXPECT_THAT(moved.notes, Contains("random generators were fake_cpu, are fake_gpu on this device: they start anew"));
+  EXPECT_EQ(moved.losses.size(), 5u);
+  EXPECT_NE(moved.state, whole.state) << "the generator of another device cannot draw the same numbers";
+  EXPECT_EQ(moved.sample_ids.size(), 30u);
 }
 
 TEST_F(TrainerResumeTest, ADamagedManifestFallsBackAndIsNamed) {
