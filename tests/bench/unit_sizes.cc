@@ -20,7 +20,7 @@ class ShardingHooks : public UnitHooks {
   UnitShards& shards() { return shards_; }
 
  private:
-  UnitShards shards_{/*rank=*/0, kManyRanks};
+  UnitShards shards_{/*rank=*/0, kManyRanks, at::kCPU};
 };
 
 uint64_t LargestUnitOf(TorchModule& module) {

@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "shardwright/callbacks/model_checkpoint.h"
+#include "shardwright/core/checkpoint/run_directory.h"
 #include "shardwright/core/storage/memory.h"
 #include "shardwright/tests/core/trainer/trainer_harness.h"
 #include "shardwright/tests/testing/status_matchers.h"
