@@ -3,7 +3,7 @@
 # number of test cases; the exit status is 1 if one failed.
 #
 #   tools/test.sh                  everything
-#   tools/test.sh STAGE...         some of: checks tests asan tsan outside e2e
+#   tools/test.sh STAGE...         some of: checks tests asan tsan outside cuda e2e
 #
 # BAZEL="bazel --output_base=..." chooses another Bazel command.
 set -uo pipefail
@@ -12,7 +12,7 @@ set -uo pipefail
 cd "$project" || exit 1
 
 read -ra bazel <<<"${BAZEL:-bazel}"
-all_stages=(checks tests asan tsan outside e2e)
+all_stages=(checks tests asan tsan outside cuda e2e)
 passed=0 failed=0 skipped=0
 failures=()
 
@@ -111,6 +111,20 @@ run_outside() {
   check "outside workspace: reader" tests/outside/run.sh reader
   check "outside workspace: visibility" tests/outside/run.sh visibility
   check "outside workspace: trainer" tests/outside/run.sh trainer
+}
+
+# What machines with GPUs run, as far as it can be built without one; the next stage builds the plain programs again.
+run_cuda() {
+  local toolkit=${SHARDWRIGHT_CUDA:-/usr/local/cuda}
+  if [ ! -e "$toolkit/include/nccl.h" ]; then
+    stage "CUDA and NCCL: skipped, no toolkit with NCCL in $toolkit"
+    skipped=$((skipped + 1))
+    return
+  fi
+  stage "CUDA and NCCL: the programs link; device tests skip where there is no device"
+  check "the programs build with --config=cuda" "${bazel[@]}" build --config=cuda //cli:shardwright_train //tests/gpu:device_check
+  bazel_tests cuda --config=cuda //tests/core/device:cuda_test //tests/core/comm:nccl_test //tests/conformance/comm:nccl_conformance_test
+  check "the GPU script says that it needs one, or passes" env BAZEL="${bazel[*]}" tests/gpu/run.sh
 }
 
 run_e2e() {
