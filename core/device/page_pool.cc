@@ -32,6 +32,7 @@ void* PagePool::Allocate(uint64_t bytes) {
   if (data == nullptr) data = Map(size);
   if (data == nullptr) return nullptr;
   blocks_.emplace(data, size);
+  counters_.allocated_bytes += size;
   counters_.in_use_bytes += size;
   counters_.most_in_use_bytes = std::max(counters_.most_in_use_bytes, counters_.in_use_bytes);
   return data;

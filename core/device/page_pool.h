@@ -41,7 +41,9 @@ class PagePool {
     uint64_t in_use_bytes = 0;
     uint64_t most_in_use_bytes = 0;  // at one time
     uint64_t kept_bytes = 0;
-    uint64_t mapped_bytes = 0;  // asked of the system, since creation
+    // Since creation: of all blocks, and what of it was asked of the system.
+    uint64_t allocated_bytes = 0;
+    uint64_t mapped_bytes = 0;
   };
   Counters counters() const;
 

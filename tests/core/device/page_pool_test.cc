@@ -78,6 +78,7 @@ TEST_F(PagePoolTest, KeptPagesServeTheNextBlock) {
   EXPECT_EQ(Allocate(3 * kPage), block);
   EXPECT_EQ(kept(), 0);
   EXPECT_EQ(mapped(), 3 * kPage);
+  EXPECT_EQ(pool.counters().allocated_bytes, 6 * kPage);
   pool.Free(block);
 }
 
